@@ -1,0 +1,162 @@
+"""The device half of a backend over a NumPy-like module: how core makes, reads, copies and compares its arrays.
+
+Written against the module's NumPy spellings where it has them and the array API standard's where it does not, all
+settled when the object is made. A backend with more to say (several devices, streams) derives from this class.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+from tensorplay_composite.arrays._support import Support
+from tensorplay_composite.arrays.random import HostRandom
+from tensorplay_core.dispatch.device_api import DeviceAPI
+from tensorplay_core.errors import ShapeError
+
+NAMES = (
+    *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
+    *("float16", "float32", "float64", "complex64", "complex128"),
+)
+
+
+def native_dtypes(xp: Any) -> dict[str, Any]:
+    """Returns TensorPlay's dtype names to the dtypes of ``xp``, those that it has.
+
+    Example:
+        >>> import numpy
+        >>> native_dtypes(numpy)["float32"]
+        dtype('float32')
+    """
+    support, found = Support(xp), {}
+    for name in NAMES:
+        try:
+            found[name] = support.native(name)
+        except AttributeError:
+            continue
+    return found
+
+
+class ArrayDevice(DeviceAPI):
+    """A device whose arrays come from a NumPy-like module.
+
+    Args:
+        xp: the array module.
+        dtypes: dtype name to native dtype; by default every one that the module has.
+        shares_memory_with_host: its arrays are NumPy arrays that ``Tensor.numpy()`` may hand out.
+        mutable: arrays can be written to.
+        views: slices share memory with their array.
+        name: what a person calls the device; by default the module's name and version.
+
+    Attributes:
+        random: the device's random numbers; pass it on, ``kernels(xp, random=device.random)``.
+
+    Example:
+        >>> import numpy
+        >>> ArrayDevice(numpy).from_list([[1, 2]], numpy.dtype("float32"))
+        array([[1., 2.]], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        xp: Any,
+        *,
+        dtypes: Mapping[str, Any] | None = None,
+        shares_memory_with_host: bool = False,
+        mutable: bool = True,
+        views: bool = True,
+        name: str | None = None,
+    ) -> None:
+        support = Support(xp)
+        self.xp = xp
+        self.dtypes = dict(native_dtypes(xp) if dtypes is None else dtypes)
+        self.array_class: type = getattr(xp, "ndarray", None) or type(xp.zeros((), dtype=support.single))
+        self.shares_memory_with_host = shares_memory_with_host
+        self.mutable = mutable
+        self.views = views
+        self.random = HostRandom()
+        self._name = name or f"{xp.__name__} {getattr(xp, '__version__', '')}".rstrip()
+        self._names = {native: name for name, native in self.dtypes.items()}
+        self._support = support
+        self._overlap = getattr(xp, "may_share_memory", None)
+
+    def as_array(self, value: Any) -> Any:
+        """Returns a kernel's result as an array, 0-d ones included."""
+        return value if type(value) is self.array_class else self.xp.asarray(value)
+
+    def dtype_name(self, array: Any) -> str:
+        """Returns the name of an array's dtype; one that the device does not have by the module's own name."""
+        dtype = array.dtype
+        return self._names.get(dtype) or str(dtype)
+
+    def from_list(self, data: Any, dtype: Any) -> Any:
+        """Makes an array from a number or nested lists of numbers.
+
+        Raises:
+            ShapeError: the lists are ragged.
+        """
+        try:
+            return self.xp.asarray(data, dtype=dtype)
+        except ValueError as error:
+            if "inhomogeneous" in str(error) or "sequence" in str(error):
+                raise ShapeError("nested lists of one depth must have the same length") from error
+            raise
+
+    def from_host(self, host: Any, index: int) -> Any:
+        """Copies a NumPy array, of any byte order, to the device."""
+        if not host.dtype.isnative:
+            host = host.astype(host.dtype.newbyteorder("="))
+        return self.xp.asarray(host.copy())
+
+    def to_host(self, array: Any) -> Any:
+        """Returns a NumPy array: the array itself where memory is shared, else a copy."""
+        if self.shares_memory_with_host:
+            return array
+        to_numpy = getattr(self.xp, "asnumpy", None)
+        if to_numpy is not None:
+            return to_numpy(array)
+        import numpy
+
+        return numpy.array(array)
+
+    def cast(self, array: Any, dtype: Any) -> Any:
+        """Returns a new array in ``dtype``; complex to real drops the imaginary part."""
+        return self._support.cast(array, dtype)
+
+    def copy(self, array: Any) -> Any:
+        """Returns a copy with memory of its own."""
+        return self._support.copy(array)
+
+    def may_alias(self, a: Any, b: Any) -> bool:
+        """Whether the memory of two arrays may overlap."""
+        return a is b if self._overlap is None else bool(self._overlap(a, b))
+
+    def to_list(self, array: Any) -> Any:
+        """Returns nested lists of Python numbers, or one number for a 0-d array."""
+        return self.to_host(array).tolist()
+
+    def is_contiguous(self, array: Any) -> bool:
+        """Whether the elements lie in memory in C order without gaps."""
+        flags = getattr(array, "flags", None)
+        return True if flags is None else bool(flags.c_contiguous)
+
+    def strides(self, array: Any) -> tuple[int, ...]:
+        """Returns the strides in elements."""
+        strides, itemsize = getattr(array, "strides", None), getattr(array, "itemsize", 0)
+        if strides is None or not itemsize:
+            return super().strides(array)
+        return tuple(map(operator.floordiv, strides, (itemsize,) * len(strides)))
+
+    def overlaps_itself(self, array: Any) -> bool:
+        """Whether two elements are the same memory, as after ``expand``."""
+        strides = getattr(array, "strides", None)
+        return strides is not None and any(step == 0 and n > 1 for step, n in zip(strides, array.shape, strict=True))
+
+    def manual_seed(self, seed: int) -> None:
+        """Seeds the device's random numbers."""
+        self.random.manual_seed(seed)
+
+    def device_name(self, index: int) -> str:
+        """Returns a name for a person."""
+        return self._name

@@ -1,0 +1,82 @@
+"""Random numbers that do not depend on the device.
+
+Every device draws on the host from a Philox generator of its own, so one seed gives the same numbers everywhere: a
+model trained on a GPU starts from the weights that the CPU would have given it. ``manual_seed`` of the device API seeds
+it.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import Any
+
+# How many random bits fill the significand, so that a draw from [0, 1) cannot round up to 1.
+_BITS = {"float16": 11, "bfloat16": 8}
+_PARTS = {"complex64": "float32", "complex128": "float64"}
+
+
+class HostRandom:
+    """One generator per device index, all from one seed.
+
+    Args:
+        seed: the first seed; None takes one from the operating system.
+
+    Example:
+        >>> HostRandom(0).uniform((2,), "float32", 0).tolist() == HostRandom(0).uniform((2,), "float32", 1).tolist()
+        True
+    """
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._lock = threading.Lock()
+        self._seed = seed
+        self._generators: dict[int, Any] = {}
+
+    def manual_seed(self, seed: int) -> None:
+        """Starts every generator of this device anew."""
+        with self._lock:
+            self._seed = seed
+            self._generators = {}
+
+    def generator(self, index: int) -> Any:
+        """Returns the generator of device ``index``, a ``numpy.random.Generator``."""
+        found = self._generators.get(index)
+        if found is None:
+            import numpy
+
+            with self._lock:
+                # Any Python integer is a seed, as in PyTorch; Philox takes those of 0 and above.
+                seed = None if self._seed is None else self._seed % 2**64
+                found = self._generators.setdefault(index, numpy.random.Generator(numpy.random.Philox(seed)))
+        return found
+
+    def uniform(self, size: tuple[int, ...], name: str, index: int) -> Any:
+        """Returns a NumPy array, uniform on [0, 1), whose values ``name`` can hold exactly."""
+        import numpy
+
+        generator = self.generator(index)
+        if name in _PARTS:
+            part = _PARTS[name]
+            return numpy.asarray(
+                generator.random(size, dtype=part) + 1j * generator.random(size, dtype=part), dtype=name
+            )
+        draw = numpy.asarray(generator.random(size, dtype="float64" if name == "float64" else "float32"))
+        if name in _BITS:
+            scale = numpy.float32(2 ** _BITS[name])
+            draw = numpy.floor(draw * scale) / scale
+        return draw
+
+    def normal(self, size: tuple[int, ...], name: str, index: int) -> Any:
+        """Returns a NumPy array, standard normal; of complex numbers each part has variance 1/2."""
+        import numpy
+
+        generator = self.generator(index)
+        if name in _PARTS:
+            part = _PARTS[name]
+            real, imaginary = (generator.standard_normal(size, dtype=part) for _ in range(2))
+            return numpy.asarray((real + 1j * imaginary) * math.sqrt(0.5), dtype=name)
+        return numpy.asarray(generator.standard_normal(size, dtype="float64" if name == "float64" else "float32"))
+
+    def permutation(self, n: int, index: int) -> Any:
+        """Returns a NumPy array of int64, a random order of 0 … n - 1."""
+        return self.generator(index).permutation(n)

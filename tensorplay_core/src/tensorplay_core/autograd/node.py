@@ -1,0 +1,204 @@
+"""The nodes of the graph that a backward pass walks.
+
+A node is made when an operator records: it knows the nodes of the operator's inputs, what its result was, and what the
+gradient formula needs. It saves arrays with their type, node and version cell, never tensors, so nothing in a graph is a
+cycle and reference counting alone frees it. The classes are generated, one per derivative record; what they share is here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tensorplay_core.dispatch.tensor_type import TensorType
+from tensorplay_core.errors import AutogradError, fix
+from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
+from tensorplay_core.tensor.version import version_of
+
+if TYPE_CHECKING:
+    from tensorplay_core.dispatch.operator import Operator
+
+next_number = itertools.count(1).__next__
+"""Serial numbers of nodes; a node's inputs always have smaller ones, which is the order of a backward pass."""
+_next_leaf = itertools.count(-1, -1).__next__
+
+Saved = tuple[Any, TensorType, "Node | None", list[Any], int]
+"""A saved tensor: array, type, node (None for the node's own result), version cell, version when saved."""
+Gradients = tuple["Tensor | None", ...]
+
+
+class Node:
+    """One recorded call.
+
+    Attributes:
+        number: the serial number.
+        edges: the nodes of the differentiable inputs, None for one that needs no gradient.
+        type, shape: of the result (tuples of them for an operator with several results).
+        saved: what the formulas need; None once a backward pass has freed it.
+    """
+
+    __slots__ = ("__weakref__", "edges", "number", "saved", "shape", "type")
+
+    op: ClassVar[Operator | None] = None
+    is_leaf: ClassVar[bool] = False
+    holds_tensors: ClassVar[bool] = False
+    """Whether ``saved`` holds tensors, so that a backward pass frees it and a second one must raise."""
+    saves_input: ClassVar[tuple[str, ...]] = ()
+    """The inputs whose values are saved: an in-place call must copy the one that it overwrites."""
+
+    number: int
+    edges: tuple[Node | None, ...]
+    type: Any
+    shape: Any
+    saved: Any
+
+    def backward(self, grad: Any, graph: bool) -> Gradients:
+        """Returns the gradients of the inputs, one per edge.
+
+        Args:
+            grad: the gradient of the result; a list of them for an operator with several results.
+            graph: whether the gradients must be differentiable themselves.
+        """
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """The node's name, such as ``MulBackward``."""
+        return type(self).__name__
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """The nodes of the inputs, as PyTorch spells them."""
+        return tuple((edge.edges[0], edge.index) if isinstance(edge, Output) else (edge, 0) for edge in self.edges)
+
+    def __repr__(self) -> str:
+        """Names the node."""
+        return f"<{self.name}>"
+
+
+class AccumulateGrad(Node):
+    """The node of a leaf: where a gradient arrives. It holds its tensor weakly."""
+
+    __slots__ = ("variable",)
+    is_leaf = True
+    variable: weakref.ref[TensorBase]
+
+    def __init__(self, variable: TensorBase) -> None:
+        """Makes the node of a tensor, which the caller attaches."""
+        self.number = _next_leaf()
+        self.edges = ()
+        self.type = variable._type.plain
+        self.shape = variable.shape
+        self.saved = ()
+        self.variable = weakref.ref(variable)
+
+
+class Output(Node):
+    """One result of an operator with several: hands its gradient to the operator's node."""
+
+    __slots__ = ("index",)
+    index: int
+
+    def __init__(self, parent: Node, index: int, type: TensorType, shape: tuple[int, ...]) -> None:
+        """See the class."""
+        self.number = next_number()
+        self.edges = (parent,)
+        self.type, self.shape, self.saved, self.index = type, shape, (), index
+
+    @property
+    def name(self) -> str:
+        """The name of the operator's node."""
+        parent = self.edges[0]
+        assert parent is not None
+        return parent.name
+
+
+class NoFormula(Node):
+    """The node of an operator without a gradient formula: works forward, raises in a backward pass."""
+
+    __slots__ = ("operator",)
+    operator: Operator
+
+    @property
+    def name(self) -> str:
+        """A name made of the operator's."""
+        return f"NoFormula({self.operator.display_name})"
+
+    def backward(self, grad: Any, graph: bool) -> Gradients:
+        """Raises: a gradient is never silently lost."""
+        name = self.operator.display_name
+        raise AutogradError(
+            f"{name} has no gradient formula, so no gradient can pass through it"
+            + fix(
+                f"give it one (tp.library.register_autograd({name!r}, ...) or a record in derivatives.yaml), "
+                "or detach() its inputs."
+            )
+        )
+
+
+def record(
+    node: Node, inputs: tuple[Any, ...], outputs: Tensor | tuple[Any, ...], differentiable: tuple[bool, ...] | None = None
+) -> None:
+    """Fills a new node and attaches it to the results of its call.
+
+    Args:
+        node: a fresh node; its ``saved`` is set by the caller.
+        inputs: the differentiable inputs in order: tensors, None or Python scalars.
+        outputs: the result or results.
+        differentiable: which results have a gradient; all of an inexact dtype when None.
+    """
+    node.number = next_number()
+    node.edges = tuple([x._node if isinstance(x, TensorBase) else None for x in inputs])
+    if isinstance(outputs, TensorBase):
+        node.type, node.shape = outputs._type, outputs.shape
+        if outputs._type.dtype.is_inexact:
+            outputs._node = node
+        return
+    node.type = tuple(y._type for y in outputs)
+    node.shape = tuple(y.shape for y in outputs)
+    for i, y in enumerate(outputs):
+        if y._type.dtype.is_inexact and (differentiable is None or differentiable[i]):
+            y._node = Output(node, i, y._type, y.shape)
+
+
+def save(tensor: Any, of: Node | None = None) -> Saved | None:
+    """Returns what a node keeps of a tensor; ``of`` is the node itself when the tensor is its own result."""
+    if tensor is None:
+        return None
+    if tensor._type.inference:
+        raise AutogradError(
+            "a tensor made in inference mode cannot be saved for a backward pass"
+            + fix("clone() it outside inference mode, or make it there with tp.no_grad() instead.")
+        )
+    cell = version_of(tensor)
+    node = None if of is not None and tensor._node is of else tensor._node
+    return (tensor._array, tensor._type, node, cell, cell[0])
+
+
+def unpack(saved: Saved | None, of: Node, name: str, graph: bool, own: bool = False) -> Any:
+    """Returns a saved tensor, after checking that nobody has written to it.
+
+    Args:
+        saved: what :func:`save` returned.
+        of: the node that saved it.
+        name: the name of the input or result, for the message.
+        graph: whether the tensor must carry its node, because the gradient is to be differentiated.
+        own: whether it is the node's own result.
+
+    Raises:
+        AutogradError: the tensor was modified in place since it was saved.
+    """
+    if saved is None:
+        return None
+    array, type, node, cell, number = saved
+    if cell[0] != number:
+        op = of.op.display_name if of.op is not None else of.name
+        raise AutogradError(
+            f"{op} saved {name!r} ({type.dtype.name}, shape {tuple(array.shape)}) for its gradient at version {number}, "
+            f"and it was modified in place since: it is at version {cell[0]} now"
+            + fix("clone() the tensor before writing to it, or use the out-of-place operator.")
+        )
+    if not graph:
+        return wrap(array, type)
+    return wrap(array, type, of if own else node, cell)

@@ -1,0 +1,1 @@
+"""The targets: each module owns one family of generated files, and can be run alone."""

@@ -1,0 +1,181 @@
+"""Target ``functional``: the public functions, and one module that gathers them.
+
+A function with one result of a fixed type gets the fast path; overloaded ones choose by their arguments; creation
+functions take ``requires_grad``. Where a hand-written function of the same name exists, none is generated.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterator
+
+from tensorplay_core.codegen.context import HEADER, CodegenContext, constant, docstring, indent, lines, wrapped
+from tensorplay_core.codegen.contract import NativeFunction
+from tensorplay_core.codegen.signatures import Signature, joined, parameter_name, plural, signature, spread
+from tensorplay_core.codegen.targets.fast_path import fast_body, slow_call
+
+NAME = "functional"
+_IMPORTS = {
+    "Sequence": "from collections.abc import Sequence",
+    "Any": "from typing import Any",
+    "overload": "from typing import overload",
+    "next_number": "from tensorplay_core.autograd.node import next_number",
+    "save": "from tensorplay_core.autograd.node import save",
+    "active": "from tensorplay_core.dispatch import active",
+    "STATE": "from tensorplay_core.dispatch.context import STATE",
+    "call": "from tensorplay_core.ops.call import call",
+    "Number": "from tensorplay_core.ops.annotations import Number",
+    "created": "from tensorplay_core.ops.frontend import created",
+    "pick": "from tensorplay_core.ops.frontend import pick",
+    "second_name": "from tensorplay_core.ops.frontend import second_name",
+    "spread": "from tensorplay_core.ops.frontend import spread",
+    "scalar_like": "from tensorplay_core.ops.typing_rules import scalar_like",
+    "Tensor": "from tensorplay_core.tensor.tensor import Tensor",
+    "share": "from tensorplay_core.tensor.version import share",
+    "Device": "from tensorplay_core.types.device import Device",
+    "DType": "from tensorplay_core.types.dtype import DType",
+}
+
+
+def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
+    """Yields the name and the text of each file."""
+    gathered: list[tuple[str, list[str]]] = []
+    for family, functions in context.families.items():
+        blocks, names = [], []
+        for function in functions:
+            if is_generated(context, function):
+                blocks.append(_function(context, function))
+                names.append(function.name)
+                for alias in function.aliases:
+                    blocks.append([f"{alias} = {function.name}"])
+                    names.append(alias)
+        if not blocks:
+            continue
+        constants = sorted({constant(f.base_name) for f in functions if f.name in names})
+        text = "\n\n\n".join("\n".join(b) for b in blocks) + "\n"
+        head = HEADER + f'"""The {family} functions. A function\'s first part is its fast path; see ops/call.py for the slow one."""\n\n'
+        head += "from __future__ import annotations\n\n" + imports(text, family, constants) + "\n\n\n"
+        yield f"_generated_functional_{family}.py", head + text
+        gathered.append((f"_generated_functional_{family}", names))
+    yield "_generated_functional.py", _gathered(context, gathered)
+
+
+def is_generated(context: CodegenContext, function: NativeFunction) -> bool:
+    """Whether a function is emitted for a record: the first overload stands for all."""
+    first = context.overloads(function)[0]
+    return function is first and function.is_function and function.name not in context.handwritten
+
+
+def imports(text: str, family: str, constants: list[str]) -> str:
+    """Returns the imports that a generated module's text needs, in groups as ruff sorts them."""
+    needed: dict[str, list[str]] = {}
+    for name, statement in _IMPORTS.items():
+        if _uses(text, name):
+            module, _, what = statement.partition(" import ")
+            needed.setdefault(module, []).append(what)
+    statements = [f"{module} import {', '.join(sorted(names, key=str.lower))}" for module, names in needed.items()]
+    standard = [s for s in statements if "tensorplay_core" not in s]
+    ours = [s for s in statements if "tensorplay_core" in s]
+    ours.append("\n".join(wrapped(f"from tensorplay_core.ops._generated_schemas_{family} import (", constants, ")", 0)))
+    ours.sort()
+    return "\n\n".join("\n".join(group) for group in (standard, ours) if group)
+
+
+def _uses(text: str, name: str) -> bool:
+    import re
+
+    return re.search(rf"(?<![\w.\"']){name}\b", text) is not None
+
+
+def _gathered(context: CodegenContext, gathered: list[tuple[str, list[str]]]) -> str:
+    modules: dict[str, list[str]] = dict(gathered)
+    for name, module in context.handwritten.items():
+        modules.setdefault(module, []).append(name)
+    body = [HEADER + '"""Every public function, generated or written by hand."""', "", "from __future__ import annotations", ""]
+    everything = sorted(name for names in modules.values() for name in names)
+    for module in sorted(modules):
+        body += wrapped(f"from tensorplay_core.ops.{module} import (", sorted(modules[module], key=_order), ")", 0)
+    body += ["", *wrapped("__all__ = [", [f'"{n}"' for n in everything], "]", 0)]
+    return "\n".join(body) + "\n"
+
+
+def _order(name: str) -> tuple[bool, str]:
+    return (not name.isupper(), name)
+
+
+def doc_lines(context: CodegenContext, function: NativeFunction, sig: Signature) -> list[str]:
+    """Returns a public function's docstring, as lines."""
+    name = f"tp.nn.functional.{function.name}" if function.python_module == "nn" else f"tp.{function.name}"
+    text = [f"{name}({joined(sig.parameters)}) -> {sig.returns}", "", *(function.doc or "No description.").splitlines()]
+    rules = {
+        "default": "The inputs are promoted to one dtype, which the result has.",
+        "float": "Integers and bool compute in the default float dtype.",
+        "bool": "The inputs are promoted to one dtype; the result is bool.",
+        "sum": "Bool and integers give int64 unless ``dtype`` says otherwise.",
+        "index": "The result is int64.",
+    }
+    if function.promote in rules:
+        text += ["", rules[function.promote]]
+    derivative = context.derivative(function)
+    if derivative is not None:
+        text += ["", "Gradients:", *(f"    {f.key}: {f.expr}" for f in derivative.formulas)]
+    return docstring([*_wrapped_text(text), ""] if len(text) > 1 else text)
+
+
+def _wrapped_text(text: list[str]) -> list[str]:
+    import textwrap
+
+    result = []
+    for line in text:
+        margin = len(line) - len(line.lstrip())
+        result += textwrap.wrap(line, 110, subsequent_indent=" " * (margin + 4 * (margin > 0)), break_long_words=False) or [""]
+    return result
+
+
+def _function(context: CodegenContext, function: NativeFunction) -> list[str]:
+    overloads = context.overloads(function)
+    if len(overloads) > 1:
+        return _overloaded(context, overloads)
+    sig = signature(function)
+    names = {a.name: parameter_name(a) for a in function.schema.arguments}
+    body = doc_lines(context, function, sig)
+    several = spread(function)
+    if several is not None:
+        body.append(f"{several.name} = spread({plural(several)}, {several.name}, \"{function.name}\")")
+    for name, second in sig.numpy_names:
+        body += [f"if {second} is not None:", f'    {name} = second_name({name}, {second}, "{function.name}", "{second}")']
+    if "creation" in function.tags:
+        keywords = ", ".join(f'"{a.name}": {a.name}' for a in function.schema.keyword_only)
+        positional = ", ".join(a.name for a in function.schema.positional)
+        comma = "," if len(function.schema.positional) == 1 else ""
+        body.append(
+            f"return created({constant(function.base_name)}, ({positional}{comma}), {{{keywords}}}, requires_grad)"
+        )
+    else:
+        if context.is_fast(function):
+            body += fast_body(context, function, names)
+        body.append(f"return {slow_call(function, names, out=function.out)}  # type: ignore[no-any-return]")
+    return [*wrapped(f"def {function.name}(", list(sig.parameters), f") -> {sig.returns}:"), *indent(body)]
+
+
+def _overloaded(context: CodegenContext, overloads: tuple[NativeFunction, ...]) -> list[str]:
+    result = []
+    for function in overloads:
+        sig = signature(function)
+        result += ["@overload", *wrapped(f"def {function.name}(", list(sig.parameters), f") -> {sig.returns}: ...")]
+    name = overloads[0].name
+    text = []
+    for function in overloads:
+        sig = signature(function)
+        text += [f"{name}({joined(sig.parameters)}) -> {sig.returns}", "", *(function.doc or "").splitlines(), ""]
+    operators = ", ".join(constant(f.base_name) for f in overloads)
+    body = [*docstring(["tp." + text[0], *_wrapped_text(text[1:])]), f'return pick("{name}", ({operators}), args, kwargs)']
+    return [*result, f"def {name}(*args: Any, **kwargs: Any) -> Any:", *indent(body)]
+
+
+def safe(name: str) -> str:
+    """Returns a name that is no keyword."""
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+__all__ = ["NAME", "doc_lines", "generate", "imports", "is_generated", "lines", "safe"]

@@ -1,0 +1,284 @@
+"""Target ``nodes``: the autograd node of each derivative record.
+
+What a node saves, what its backward reads and where it is attached all come from one analysis of the formulas
+(:class:`Plan`); the fast path of the functional target inlines the same statements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from tensorplay_core.codegen.context import HEADER, CodegenContext, constant, docstring, indent, lines, wrapped
+from tensorplay_core.codegen.contract import Derivative
+from tensorplay_core.codegen.formula import ast
+from tensorplay_core.codegen.formula.analysis import PRESENT
+from tensorplay_core.codegen.formula.ast import Expr
+from tensorplay_core.codegen.formula.rewrite import replace_metadata, saved_name
+from tensorplay_core.codegen.signatures import default_text
+
+NAME = "nodes"
+
+
+def node_name(derivative: Derivative) -> str:
+    """Returns the name of a record's node class, such as ``MaxDimBackward``."""
+    words = derivative.function.base_name.replace(".", "_").split("_")
+    return "".join(word[:1].upper() + word[1:] for word in words if word) + "Backward"
+
+
+@attrs.frozen
+class Saved:
+    """One entry of a node's ``saved``.
+
+    Attributes:
+        name: the local name in the backward, and the argument, result or metadata that is saved.
+        kind: ``tensor``, ``tensors`` (a list), ``result`` or ``value``.
+        text: the Python text that computes a value from the call's arguments.
+        readers: the inputs whose formulas read it.
+    """
+
+    name: str
+    kind: str
+    text: str
+    readers: tuple[str, ...]
+
+
+@attrs.frozen
+class Plan:
+    """What is generated for one derivative record."""
+
+    derivative: Derivative
+    inputs: tuple[str, ...]
+    lists: frozenset[str]
+    saved: tuple[Saved, ...]
+
+    @property
+    def holds_tensors(self) -> bool:
+        """Whether a backward pass must free what is saved."""
+        return any(entry.kind != "value" for entry in self.saved)
+
+    @property
+    def saves_input(self) -> tuple[str, ...]:
+        """The inputs whose values are saved."""
+        return tuple(entry.name for entry in self.saved if entry.kind in ("tensor", "tensors"))
+
+    def saved_items(self, result: str, node: str, edges: dict[str, str], rename: dict[str, str]) -> list[str]:
+        """Returns the items of ``saved`` as Python text.
+
+        Args:
+            result: the name of the result.
+            node: the name of the node.
+            edges: input to the name of its edge; an input is saved only when a formula that reads it will run.
+            rename: the names of the call's arguments.
+        """
+        items = []
+        for entry in self.saved:
+            name = rename.get(entry.name, entry.name)
+            if entry.kind == "value":
+                items.append(_renamed(entry.text, rename, result, self.derivative))
+            elif entry.kind == "result":
+                what = result if len(self.derivative.schema.returns) == 1 else f"{result}[{self._output(entry.name)}]"
+                items.append(f"save({what}, {node})")
+            elif entry.kind == "tensors":
+                items.append(f"tuple([save(x) for x in {name}])")
+            elif len(self.inputs) > 1 and entry.readers and set(entry.readers) != set(self.inputs) and edges:
+                wanted = " or ".join(f"{edges[r]} is not None" for r in entry.readers)
+                items.append(f"save({name}) if {wanted} else None")
+            else:
+                items.append(f"save({name})")
+        return items
+
+    def _output(self, name: str) -> int:
+        return self.derivative.schema.return_names.index(name)
+
+
+def _renamed(text: str, rename: dict[str, str], result: str, derivative: Derivative) -> str:
+    head, dot, rest = text.partition(".")
+    if head.startswith("tuple(") or head.startswith("["):
+        return text
+    names = derivative.schema.return_names
+    if head in names and derivative.schema.argument(head) is None:
+        head = result if len(names) == 1 else f"{result}[{names.index(head)}]"
+    return rename.get(head, head) + dot + rest
+
+
+_METADATA = {
+    "shape": "{0}.shape",
+    "ndim": "{0}.ndim",
+    "numel": "{0}.numel()",
+    "dtype": "{0}.dtype",
+    "device": "{0}.device",
+    "stride": "{0}.stride()",
+    "is_complex": "{0}.is_complex()",
+    PRESENT: "{0} is not None",
+}
+
+
+def plan(derivative: Derivative) -> Plan:
+    """Decides what a record's node saves."""
+    schema, analysis = derivative.schema, derivative.analysis
+    lists = frozenset(a.name for a in schema.arguments if a.type.is_tensor_list)
+    inputs = tuple(a.name for a in derivative.inputs)
+    saved = []
+
+    def readers(keys: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(target for f in derivative.formulas if f.key in keys for target in f.targets)
+
+    for argument in schema.arguments:
+        if argument.name in analysis.total.values:
+            kind = "tensors" if argument.name in lists else "tensor"
+            saved.append(Saved(argument.name, kind, argument.name, readers(analysis.value_readers(argument.name))))
+    for name in schema.return_names:
+        if name in analysis.total.outputs:
+            saved.append(Saved(name, "result", name, readers(analysis.value_readers(name))))
+    for name, kinds in sorted(analysis.total.metadata.items()):
+        for kind in sorted(kinds):
+            text = _METADATA.get(kind, "len({0})").format(name)
+            if name in lists and kind in ("shape", "ndim", "dtype", "device"):
+                text = f"[x.{kind} for x in {name}]"
+            saved.append(Saved(saved_name(name, kind), "value", text, ()))
+    for argument in schema.arguments:
+        if argument.name in analysis.total.arguments:
+            saved.append(Saved(argument.name, "value", argument.name, ()))
+    return Plan(derivative, inputs, lists, tuple(saved))
+
+
+def emitted(context: CodegenContext, derivative: Derivative, expr: Expr) -> Expr:
+    """Returns a formula as the backward runs it: metadata from what was saved, functions from their modules."""
+    expr = replace_metadata(derivative.scope, expr)
+
+    def replace(node: Expr) -> Expr | None:
+        match node:
+            case ast.Call(function=function, args=args, kwargs=kwargs) if "." not in function and function != "len":
+                module = "H" if function in context.helpers else "F"
+                args = tuple(emitted(context, derivative, a) for a in args)
+                kwargs = tuple((k, emitted(context, derivative, v)) for k, v in kwargs)
+                return ast.Call(f"{module}.{function}", args, kwargs, position=node.position)
+            case ast.Index(object=ast.Name(name="needs"), items=(ast.Name(name=name) | ast.String(value=name),)):
+                return ast.IsNone(ast.Name(f"edge_{name}"), negated=True)
+        return None
+
+    return ast.transform(expr, replace)
+
+
+def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
+    """Yields the name and the text of each file."""
+    for family, functions in context.families.items():
+        derivatives = [d for f in functions if (d := context.derivative(f)) is not None]
+        if not derivatives:
+            continue
+        classes = [_node(context, plan(d)) for d in derivatives]
+        text = "\n".join("\n".join(c) for c in classes)
+        used = [name for name in ("record", "save", "unpack") if f"{name}(" in text.replace(".record(", "")]
+        head = lines(
+            HEADER + f'"""The gradients of the {family} operators: one node class per derivative record."""',
+            "",
+            "from __future__ import annotations",
+            "",
+            "from typing import Any",
+            "",
+            f"from tensorplay_core.autograd.node import {', '.join(['Gradients', 'Node', *used])}",
+            *(["from tensorplay_core.ops import _generated_functional as F"] if "F." in text else []),
+            *(["from tensorplay_core.ops import helpers as H"] if "H." in text else []),
+            *wrapped(
+                f"from tensorplay_core.ops._generated_schemas_{family} import ",
+                [constant(d.function.base_name) for d in derivatives],
+                "",
+                10_000,
+            ),
+        )
+        yield (
+            f"_generated_nodes_{family}.py",
+            "\n".join(head) + "\n\n\n" + "\n\n\n".join("\n".join(c) for c in classes) + "\n",
+        )
+
+
+def _node(context: CodegenContext, plan: Plan) -> list[str]:
+    derivative = plan.derivative
+    name = node_name(derivative)
+    doc = [
+        f"The gradient of ``{derivative.function.base_name}``.",
+        "",
+        *(f"{f.key}: {f.expr}" for f in derivative.formulas),
+        "",
+    ]
+    body = lines(docstring(doc), "", "__slots__ = ()", f"op = {constant(derivative.function.base_name)}")
+    if plan.holds_tensors:
+        body.append("holds_tensors = True")
+    if plan.saves_input:
+        body.append(f"saves_input = {plan.saves_input!r}".replace("'", '"'))
+    body += ["", "@staticmethod", *_record(plan, name), "", *_backward(context, plan)]
+    return [f"class {name}(Node):", *indent(body)]
+
+
+def _record(plan: Plan, name: str) -> list[str]:
+    schema = plan.derivative.schema
+    result = "result" if schema.argument("result") is None else "result_"
+    parameters = [f"{result}: Any"]
+    parameters += [f"{a.name}: Any" for a in schema.positional]
+    if schema.keyword_only:
+        keywords = [
+            f"{a.name}: Any" + (f" = {default_text(a)}" if a.default is not None else "") for a in schema.keyword_only
+        ]
+        parameters += ["*", *keywords]
+    inputs = ", ".join(f"*{i}" if i in plan.lists else i for i in plan.inputs)
+    comma = "," if len(plan.inputs) == 1 else ""
+    differentiable = plan.derivative.output_differentiability
+    flags = "" if len(differentiable) == 1 else f", {differentiable!r}"
+    edges = {i: f"node.edges[{k}]" for k, i in enumerate(plan.inputs)} if not plan.lists & set(plan.inputs) else {}
+    items = plan.saved_items(result, "node", edges, {})
+    return [
+        *wrapped("def record(", parameters, ") -> None:", 112),
+        *indent(
+            [
+                '"""Attaches a node to the result of a call."""',
+                f"node = {name}()",
+                f"record(node, ({inputs}{comma}), {result}{flags})",
+                *wrapped("node.saved = (", [items[0] + ","] if len(items) == 1 else items, ")", 108),
+            ]
+        ),
+    ]
+
+
+def _backward(context: CodegenContext, plan: Plan) -> list[str]:
+    derivative = plan.derivative
+    shared = derivative.shared()
+    several = len(derivative.schema.returns) > 1
+    several_inputs = len(plan.inputs) > 1
+    gradient = "grads" if several else "grad"
+    body: list[str] = ['"""See the class."""']
+    names = [f"saved_{e.name}" if e.kind != "value" else e.name for e in plan.saved]
+    if names:
+        body.append(f"{', '.join(names)}{',' if len(names) == 1 else ''} = node.saved")
+    edges = {i: f"edge_{i}" for i in plan.inputs}
+    if several_inputs:
+        body.append(f"{', '.join(edges[i] for i in plan.inputs)} = node.edges")
+    for entry in plan.saved:
+        own = ", own=True" if entry.kind == "result" else ""
+        if entry.kind == "tensors":
+            body.append(f'{entry.name} = [unpack(x, node, "{entry.name}", graph) for x in saved_{entry.name}]')
+        elif entry.kind != "value":
+            body.append(f'{entry.name} = unpack(saved_{entry.name}, node, "{entry.name}", graph{own})')
+    for definition in shared.definitions:
+        users = [t for f in derivative.formulas if f.key in definition.users for t in f.targets]
+        text = f"{definition.name} = {emitted(context, derivative, definition.expr)}"
+        if set(users) != set(plan.inputs):
+            text += f" if {' or '.join(f'{edges[u]} is not None' for u in users)} else None"
+        body.append(text)
+    answers: dict[str, str] = {}
+    for formula in derivative.formulas:
+        expr = str(emitted(context, derivative, shared.formulas[formula.key]))
+        if not several_inputs:
+            answers[formula.targets[0]] = f"*{expr}" if formula.targets[0] in plan.lists else expr
+            continue
+        wanted = " or ".join(f"{edges[t]} is not None" for t in formula.targets)
+        local = ", ".join(f"grad_{t}" for t in formula.targets)
+        nothing = ", ".join(["None"] * len(formula.targets))
+        nothing = f"({nothing})" if len(formula.targets) > 1 else nothing
+        expr = f"({expr})" if " if " in expr else expr
+        body.append(f"{local} = {expr} if {wanted} else {nothing}")
+        answers |= {t: f"grad_{t}" for t in formula.targets}
+    items = [answers[i] for i in plan.inputs]
+    body.append(f"return ({items[0]},)" if len(items) == 1 else f"return {', '.join(items)}")
+    return [f"def backward(node, {gradient}: Any, graph: bool) -> Gradients:", *indent(body)]

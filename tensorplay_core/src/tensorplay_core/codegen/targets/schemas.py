@@ -1,0 +1,66 @@
+"""Target ``schemas``: the operator objects, one per record and per in-place variant.
+
+A signature stays text until somebody asks for it, so defining all operators at import parses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tensorplay_core.codegen.context import HEADER, CodegenContext, constant, lines, wrapped
+from tensorplay_core.codegen.contract import NativeFunction
+
+NAME = "schemas"
+
+
+def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
+    """Yields the name and the text of each file."""
+    for family, functions in context.families.items():
+        body = lines(
+            HEADER + f'"""The {family} operators: their signatures and rules, as the contract has them."""',
+            "",
+            "from __future__ import annotations",
+            "",
+            "from tensorplay_core.ops.define import inplace, operator",
+            "",
+        )
+        for function in functions:
+            body += _operator(context, function)
+        yield f"_generated_schemas_{family}.py", "\n".join(body) + "\n"
+
+
+def _operator(context: CodegenContext, function: NativeFunction) -> list[str]:
+    fields = [f'"{_escaped(str(function.schema))}"']
+    for name in ("shape", "promote", "composite", "autocast"):
+        value = getattr(function, name)
+        if value not in (None, "none"):
+            fields.append(f'{name}="{value}"')
+    if function.tags:
+        fields.append(f"tags={_tuple(function.tags)}")
+    if function.dispatch:
+        promises = ", ".join(f'"{key}": "{kernel}"' for key, kernel in function.dispatch.items())
+        fields.append(f"promises={{{promises}}}")
+    if context.is_fast(function):
+        fields.append("fast=True")
+    derivative = context.contract.derivative_of(function)
+    if derivative is not None and not derivative.is_differentiable:
+        fields.append("differentiable=False")
+    name = constant(function.base_name)
+    result = wrapped(f"{name} = operator(", fields, ")")
+    if function.inplace:
+        result += [f"{constant(inplace_name(function))} = inplace({name})"]
+    return result
+
+
+def inplace_name(function: NativeFunction) -> str:
+    """Returns the name of an operator's in-place variant."""
+    overload = f".{function.schema.overload}" if function.schema.overload else ""
+    return f"{function.name}_{overload}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _tuple(items: tuple[str, ...]) -> str:
+    return "(" + ", ".join(f'"{item}"' for item in items) + ("," if len(items) == 1 else "") + ")"

@@ -1,0 +1,247 @@
+"""How kernels and operators are registered: ``library_impl`` blocks in plugins, :class:`Library` anywhere.
+
+A plugin's blocks are collected while its module is imported and applied to a staging batch afterwards; outside a plugin
+a block is applied at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from tensorplay_core.dispatch.keys import parse_key
+from tensorplay_core.dispatch.operator import Operator, kernel_name, location
+from tensorplay_core.dispatch.registry import REGISTRY
+from tensorplay_core.dispatch.staging import Committed, Staging
+from tensorplay_core.errors import ArgumentError, RegistrationError, fix
+
+_collecting: ContextVar[list[Block] | None] = ContextVar("tensorplay_collecting", default=None)
+
+
+class BlockLibrary:
+    """The ``m`` of a ``library_impl`` block: registers kernels for one key."""
+
+    def __init__(self, staging: Staging, key: str) -> None:
+        """See the class."""
+        self._staging = staging
+        self.key = key
+
+    def impl(
+        self,
+        op: str,
+        fn: Callable[..., Any],
+        *,
+        override: bool = False,
+        level: str | None = None,
+        with_keyset: bool = False,
+    ) -> None:
+        """Registers a kernel.
+
+        Args:
+            op: the operator's name, such as ``"add"`` or ``"max.dim"``.
+            fn: the kernel; at a backend key it takes raw arrays, elsewhere tensors.
+            override: may take a slot that another owner has.
+            level: ``"tensor"`` for a backend kernel that takes tensors.
+            with_keyset: the kernel's first argument is the call's key set, to redispatch with.
+        """
+        where = location(fn)
+        self._staging.impl(
+            op, self.key, fn, override=override, level=level, with_keyset=with_keyset, where=where
+        )
+
+
+class Block:
+    """A ``library_impl`` block that waits for its staging batch."""
+
+    def __init__(self, key: str, name: str, function: Callable[[Any], None]) -> None:
+        """See the class."""
+        self.key = key
+        self.name = name
+        self.function = function
+        self.where = location(function)
+
+    def apply(self, staging: Staging) -> None:
+        """Adds the block's kernels to a batch."""
+        self.function(BlockLibrary(staging, self.key))
+
+
+@contextmanager
+def collect() -> Iterator[list[Block]]:
+    """While open, ``library_impl`` blocks of this context are collected rather than applied."""
+    blocks: list[Block] = []
+    token = _collecting.set(blocks)
+    try:
+        yield blocks
+    finally:
+        _collecting.reset(token)
+
+
+def library_impl(key: str, name: str = "") -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
+    """Marks a function that registers kernels for one dispatch key.
+
+    Args:
+        key: a dispatch key's name (``"CPU"``, ``"Composite"``, ``"Autograd"`` …) or a device's type.
+        name: the block's name, for messages.
+
+    Example:
+        >>> import operator
+        >>> from tensorplay_core.dispatch.library import collect, library_impl
+        >>> with collect() as blocks:
+        ...     @library_impl("CPU", "PointwiseCPU")
+        ...     def _(m):
+        ...         m.impl("add", operator.add)
+        >>> blocks[0].name
+        'PointwiseCPU'
+    """
+
+    def register(function: Callable[[Any], None]) -> Callable[[Any], None]:
+        block = Block(key, name or function.__name__, function)
+        waiting = _collecting.get()
+        if waiting is not None:
+            waiting.append(block)
+        else:
+            module = getattr(function, "__module__", "__main__")
+            staging = REGISTRY.stage(module, module.partition(".")[0])
+            block.apply(staging)
+            staging.commit()
+        return function
+
+    return register
+
+
+class Library:
+    """Operators and kernels registered at run time; all of them leave with :meth:`close` or with the object.
+
+    Args:
+        namespace: the namespace of names without one; ``"tp"`` is the built-in operators'.
+        kind: ``"DEF"`` owns the namespace's definitions, ``"FRAGMENT"`` adds to it, ``"IMPL"`` only registers kernels.
+        dispatch_key: the key that :meth:`impl` uses when it is given none.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> lib = tp.library.Library("demo", "FRAGMENT")
+        >>> _ = lib.define("double(Tensor x) -> Tensor")
+        >>> lib.impl("double", lambda x: x + x, "Composite")
+        >>> tp.ops.demo.double(tp.ones(2))
+        tensor([2., 2.])
+        >>> lib.close()
+    """
+
+    def __init__(self, namespace: str, kind: str = "FRAGMENT", dispatch_key: str | None = None) -> None:
+        """See the class."""
+        if kind not in ("DEF", "FRAGMENT", "IMPL"):
+            raise ArgumentError(f"a library's kind is 'DEF', 'FRAGMENT' or 'IMPL', not {kind!r}")
+        if not namespace.isidentifier():
+            raise ArgumentError(f"a namespace is an identifier, not {namespace!r}")
+        self.namespace, self.kind, self.dispatch_key = namespace, kind, dispatch_key
+        frame = sys._getframe(1)
+        self.owner = str(frame.f_globals.get("__name__", "__main__"))
+        self.where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        self._committed: list[Committed] = []
+        self._defined: list[Operator] = []
+
+    def _qualified(self, name: str) -> str:
+        return name if "::" in name else f"{self.namespace}::{name}"
+
+    def define(self, schema: str, *, tags: tuple[str, ...] = (), composite: str = "explicit") -> Operator:
+        """Defines an operator by its signature.
+
+        Raises:
+            SchemaError: the signature is not in the schema language.
+            RegistrationError: another signature, or another owner, has the name; both places are named.
+        """
+        if self.kind == "IMPL":
+            raise RegistrationError(f"{self.namespace}: a library of kind 'IMPL' defines no operators")
+        where = location(None)
+        op = Operator(schema, namespace=self.namespace, tags=tags, composite=composite, where=where)
+        text = str(op.schema)
+        op.owner = self.owner
+        with REGISTRY.lock:
+            known = REGISTRY.operators.get(op.qualified_name)
+            if known is not None:
+                if known.owner != self.owner or str(known.schema) != text:
+                    raise RegistrationError(
+                        f"operator {op.qualified_name} is defined at {known.where} as {known.schema}; "
+                        f"{where} defines it as {text}." + fix("choose another name or overload.")
+                    )
+                known.where = where
+                known.library = self
+                self._defined.append(known)
+                return known
+            op.library = self
+            REGISTRY.define(op)
+        self._defined.append(op)
+        return op
+
+    def impl(
+        self,
+        op: str,
+        fn: Callable[..., Any],
+        key: str | None = None,
+        *,
+        override: bool = False,
+        level: str | None = None,
+        with_keyset: bool = False,
+    ) -> None:
+        """Registers a kernel for an operator, in force at once.
+
+        Kernels of a backend key that this library registers for operators of its own namespace take tensors unless
+        ``level="array"``; kernels for built-in operators take raw arrays, as every backend's do.
+
+        Raises:
+            RegistrationError: no such operator or key, or the signature does not fit.
+            BackendConflict: another owner has the slot.
+        """
+        key = key or self.dispatch_key
+        if key is None:
+            raise ArgumentError(f"{op}: which dispatch key? Pass key=, or give the Library a dispatch_key")
+        name = self._qualified(op)
+        if level is None and not name.startswith("tp::"):
+            level = "tensor"
+        staging = REGISTRY.stage(self.owner, self.owner.partition(".")[0])
+        staging.impl(
+            name, key, fn, override=override, level=level, with_keyset=with_keyset, where=location(fn)
+        )
+        self._committed.append(staging.commit())
+
+    def fallback(self, fn: Callable[..., Any], key: str) -> None:
+        """Registers one kernel at ``key`` for every operator that has none there.
+
+        Args:
+            fn: takes the operator, then the call's key set, then its arguments.
+            key: a functional key or a shared slot.
+        """
+        slot = parse_key(key)
+        staging = REGISTRY.stage(self.owner, self.owner.partition(".")[0])
+        for name, op in REGISTRY.operators.items():
+            if op.kernel_at(slot) is None:
+                staging.impl(name, slot, _bind_operator(fn, op), with_keyset=True, where=location(fn))
+        self._committed.append(staging.commit())
+
+    def close(self) -> None:
+        """Takes everything that this library registered out again."""
+        while self._committed:
+            self._committed.pop().undo()
+        while self._defined:
+            op = self._defined.pop()
+            if op.library is self:
+                REGISTRY.remove(op)
+
+    def __del__(self) -> None:
+        """Closes the library with its last reference."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Names the namespace and the kind."""
+        return f"Library({self.namespace!r}, {self.kind!r})"
+
+
+def _bind_operator(fn: Callable[..., Any], op: Operator) -> Callable[..., Any]:
+    def fallback(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        return fn(op, keys, *args, **kwargs)
+
+    fallback.__qualname__ = kernel_name(fn)
+    return fallback

@@ -1,0 +1,50 @@
+"""What happens when nothing serves a call: an error that says what is there, and a trace for whoever asks for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+from tensorplay_core.dispatch.key_set import KeySet
+from tensorplay_core.dispatch.keys import key_name, slot_name
+from tensorplay_core.dispatch.operator import Operator
+from tensorplay_core.errors import EnvironmentVariableError, KernelMissing, fix
+
+FRAMES = 32
+
+
+def trace_misses() -> bool:
+    """Whether ``TP_TRACE_KERNEL_MISS`` asks for a trace.
+
+    Raises:
+        EnvironmentVariableError: the variable is neither 0 nor 1.
+    """
+    value = os.environ.get("TP_TRACE_KERNEL_MISS", "0")
+    if value not in ("", "0", "1"):
+        raise EnvironmentVariableError(f"TP_TRACE_KERNEL_MISS is 0 or 1, not {value!r}")
+    return value == "1"
+
+
+def registered(op: Operator) -> str:
+    """Lists the slots of an operator that hold a kernel."""
+    slots = sorted(op.table, key=str)
+    return ", ".join(slot_name(slot) for slot in slots) or "nothing"
+
+
+def kernel_missing(op: Operator, keys: KeySet, why: str = "") -> KernelMissing:
+    """Returns the error for a call that nothing serves; prints the trace first when it is asked for."""
+    key = key_name(keys.highest) if keys else "no key"
+    backend = [key_name(k) for k in keys][-1] if keys else "none"
+    head = f"{op.display_name}: no kernel at {backend}, nor at Composite"
+    if why:
+        head = f"{op.display_name}: {why}"
+    if trace_misses():
+        stack = traceback.format_list(traceback.extract_stack(sys._getframe(1), limit=FRAMES))
+        text = f"tensorplay: kernel miss: operator {op.qualified_name}, key {key} of {keys!r}\n"
+        text += f"registered: {registered(op)}\nPython stack, at most {FRAMES} frames, innermost last:\n"
+        sys.stderr.write(text + "".join(stack))
+    return KernelMissing(
+        f"{head}. Registered: {registered(op)}."
+        + fix(f"register a kernel for {op.display_name!r} at {backend} or at Composite, or move the tensors to a device that has one.")
+    )

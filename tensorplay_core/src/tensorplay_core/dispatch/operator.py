@@ -1,0 +1,206 @@
+"""An operator and its table: who registered which kernel at which key.
+
+A slot of the table holds a stack of registrations ordered by (override, priority, owner), never by arrival, so that two
+orders of installation give the same winner. A table is replaced, never mutated: a reader takes no lock.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from tensorplay_core.dispatch.keys import slot_name
+
+if TYPE_CHECKING:
+    from tensorplay_core.types.schema import OpSchema
+
+Slot = int | str
+Table = Mapping[Slot, tuple["Registration", ...]]
+
+
+class Registration:
+    """One kernel in one slot, with where it came from.
+
+    Attributes:
+        function: the kernel.
+        op: the operator's qualified name.
+        key: the slot: a key's number, or the name of a shared slot.
+        owner: who registered it; the same owner registering again replaces its own.
+        distribution: the installed distribution it belongs to.
+        where: ``file:line``.
+        level: ``"array"`` (raw arrays) or ``"tensor"``.
+        keywords: the keyword-only arguments that the kernel takes; None when it takes any.
+        unchecked: the signature could not be inspected.
+        number: a serial number, for messages.
+    """
+
+    __slots__ = (
+        "distribution",
+        "function",
+        "key",
+        "keywords",
+        "level",
+        "number",
+        "op",
+        "override",
+        "owner",
+        "priority",
+        "unchecked",
+        "where",
+        "with_keyset",
+    )
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        op: str,
+        key: Slot,
+        owner: str,
+        distribution: str,
+        where: str,
+        level: str,
+        priority: int = 0,
+        override: bool = False,
+        with_keyset: bool = False,
+    ) -> None:
+        """See the class."""
+        self.function = function
+        self.op = op
+        self.key = key
+        self.owner = owner
+        self.distribution = distribution
+        self.where = where
+        self.level = level
+        self.priority = priority
+        self.override = override
+        self.with_keyset = with_keyset
+        self.keywords: frozenset[str] | None = None
+        self.unchecked = False
+        self.number = 0
+
+    @property
+    def rank(self) -> tuple[bool, int, str]:
+        """What orders a stack, the largest on top."""
+        return (self.override, self.priority, self.owner)
+
+    @property
+    def kernel_name(self) -> str:
+        """The kernel's name for a reader, such as ``numpy.add``."""
+        return kernel_name(self.function)
+
+    def __repr__(self) -> str:
+        """Names the kernel, its slot and its origin."""
+        return f"<{self.op} at {slot_name(self.key)}: {self.kernel_name}, {self.distribution} ({self.where})>"
+
+
+def kernel_name(function: Callable[..., Any]) -> str:
+    """Returns a readable name of a kernel."""
+    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or repr(function)
+    module = getattr(function, "__module__", None)
+    if module is None and type(function).__name__ == "ufunc":
+        module = type(function).__module__
+    short = name.replace("<locals>.", "")
+    return f"{module}.{short}" if module and module != "builtins" else short
+
+
+def location(function: Callable[..., Any] | None, depth: int = 1) -> str:
+    """Returns ``path:line`` of a Python function, or of the caller ``depth`` frames up for anything else."""
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        return f"{code.co_filename}:{code.co_firstlineno}"
+    frame = sys._getframe(depth + 1)
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+class Operator:
+    """An operator of the contract, or one defined at run time: its schema, its rules and its table.
+
+    Attributes:
+        namespace, name, overload: the parts of its qualified name.
+        shape, promote, composite, autocast, tags: the contract's fields.
+        promises: what the contract's ``dispatch`` promises: key name to kernel names.
+        functional: the operator that an in-place variant is a form of, else None.
+        node: the class of its autograd node; None when it has no derivative record.
+        slot: the attribute of a ``TensorType`` that holds its resolved kernel.
+        function: its public Python function, once there is one.
+        owner, library: who defined it at run time.
+        fast: whether its public function has a fast path, so that slots of tensor types are filled.
+    """
+
+    def __init__(
+        self,
+        schema: str,
+        *,
+        namespace: str = "tp",
+        shape: str | None = None,
+        promote: str = "none",
+        composite: str = "none",
+        autocast: str = "none",
+        tags: tuple[str, ...] = (),
+        promises: Mapping[str, tuple[str, ...]] | None = None,
+        functional: Operator | None = None,
+        where: str = "",
+    ) -> None:
+        """See the class; ``schema`` is parsed when it is first asked for."""
+        full, _, _ = schema.partition("(")
+        scope, _, full = full.rpartition("::")
+        self.namespace = scope or namespace
+        self.name, _, self.overload = full.partition(".")
+        self.schema_text = schema
+        self.shape = shape
+        self.promote = promote
+        self.composite = composite
+        self.autocast = autocast
+        self.tags = tags
+        self.promises: Mapping[str, tuple[str, ...]] = promises or {}
+        self.functional = functional
+        self.where = where
+        self.node: Any = None
+        self.record: Callable[..., None] | None = None
+        self.differentiable: tuple[bool, ...] | None = None
+        self.function: Callable[..., Any] | None = None
+        plain = f"k_{self.name}" if self.namespace == "tp" else f"k_{self.namespace}__{self.name}"
+        self.slot = f"{plain}__{self.overload}" if self.overload else plain
+        self.table: Table = MappingProxyType({})
+        self.generation = 0
+        self.fast = False
+        self.without_composite: frozenset[int] = frozenset()
+        self.owner = ""
+        self.library: object = None
+        self._schema: OpSchema | None = None
+
+    @property
+    def qualified_name(self) -> str:
+        """``namespace::name`` or ``namespace::name.overload``."""
+        return f"{self.namespace}::{self.name}{'.' + self.overload if self.overload else ''}"
+
+    @property
+    def display_name(self) -> str:
+        """The name for messages: without the namespace for built-in operators."""
+        return self.qualified_name.removeprefix("tp::")
+
+    @property
+    def schema(self) -> OpSchema:
+        """The parsed signature."""
+        if self._schema is None:
+            from tensorplay_core.types.schema import parse_schema
+
+            self._schema = parse_schema(self.schema_text)
+        return self._schema
+
+    @property
+    def is_inplace(self) -> bool:
+        """Whether the operator writes into its first argument."""
+        return self.name.endswith("_") and not self.name.endswith("__")
+
+    def kernel_at(self, slot: Slot) -> Registration | None:
+        """Returns the registration on top of a slot, or None when the slot is empty."""
+        stack = self.table.get(slot)
+        return stack[0] if stack else None
+
+    def __repr__(self) -> str:
+        """Names the operator."""
+        return f"<operator {self.qualified_name}>"

@@ -1,0 +1,131 @@
+"""The registry: every operator, and the one place where tables change.
+
+Writers hold the lock and publish a new table with the next generation; kernels that were resolved into tensor types
+before that are thrown out under the same lock, so that no stale kernel can stay. Readers take no lock.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterable
+from types import MappingProxyType
+
+from tensorplay_core.dispatch.keys import slot_name
+from tensorplay_core.dispatch.operator import Operator, Registration
+from tensorplay_core.dispatch.staging import Staging
+from tensorplay_core.dispatch.tensor_type import forget_slot
+from tensorplay_core.errors import BackendConflict, RegistrationError, did_you_mean, fix
+
+
+class Registry:
+    """All operators and their tables.
+
+    Attributes:
+        operators: qualified name to operator.
+        lock: held by every writer, and while a slot is resolved into a tensor type.
+    """
+
+    def __init__(self) -> None:
+        """Makes an empty registry."""
+        self.operators: dict[str, Operator] = {}
+        self.lock = threading.RLock()
+        self.on_define: list[Callable[[Operator], None]] = []
+        self._numbers = itertools.count(1)
+
+    def define(self, op: Operator) -> Operator:
+        """Adds an operator; what listens (autograd's default kernels) fills its shared slots.
+
+        Raises:
+            RegistrationError: an operator of that name exists.
+        """
+        with self.lock:
+            known = self.operators.get(op.qualified_name)
+            if known is not None:
+                raise RegistrationError(
+                    f"operator {op.qualified_name} is defined twice: at {known.where} and at {op.where}."
+                    + fix("choose another name or overload, or register a kernel for the existing operator.")
+                )
+            self.operators[op.qualified_name] = op
+            for listen in self.on_define:
+                listen(op)
+        return op
+
+    def remove(self, op: Operator) -> None:
+        """Takes a run-time operator out again."""
+        with self.lock:
+            if self.operators.get(op.qualified_name) is op:
+                del self.operators[op.qualified_name]
+                forget_slot(op.slot)
+
+    def find(self, name: str) -> Operator:
+        """Returns the operator called ``name``: ``add``, ``max.dim``, ``tp::add`` or ``mine::op``.
+
+        Raises:
+            RegistrationError: there is none; the message offers the nearest names.
+        """
+        op = self.operators.get(name if "::" in name else f"tp::{name}")
+        if op is None:
+            known = [qualified.removeprefix("tp::") for qualified in self.operators]
+            raise RegistrationError(f"there is no operator {name!r}.{did_you_mean(name, known)}")
+        return op
+
+    def stage(self, owner: str, distribution: str, priority: int = 0) -> Staging:
+        """Returns an empty batch of registrations of one owner."""
+        return Staging(self, owner, distribution, priority)
+
+    def conflict(self, new: Registration) -> str | None:
+        """Says why a registration may not enter its slot, or returns None."""
+        op = self.operators[new.op]
+        for old in op.table.get(new.key, ()):
+            if old.owner != new.owner and not old.override and not new.override:
+                return (
+                    f"{op.display_name} at {slot_name(new.key)} is taken by {old.distribution} ({old.where}); "
+                    f"{new.distribution} claims it too ({new.where})."
+                    + fix("pass override=True if the new kernel should win.")
+                )
+        return None
+
+    def publish(self, added: Iterable[Registration] = (), removed: Iterable[Registration] = ()) -> None:
+        """Puts registrations in and takes others out, as one change.
+
+        Raises:
+            BackendConflict: a slot has another owner; nothing is changed then.
+        """
+        added, removed = tuple(added), tuple(removed)
+        with self.lock:
+            for new in added:
+                if (conflict := self.conflict(new)) is not None:
+                    raise BackendConflict(conflict)
+            changes: dict[str, tuple[list[Registration], list[Registration]]] = {}
+            for new in added:
+                changes.setdefault(new.op, ([], []))[0].append(new)
+            for old in removed:
+                changes.setdefault(old.op, ([], []))[1].append(old)
+            for name, (entering, leaving) in changes.items():
+                if (op := self.operators.get(name)) is not None:
+                    self._replace(op, entering, leaving)
+
+    def _replace(self, op: Operator, added: list[Registration], removed: list[Registration]) -> None:
+        table = dict(op.table)
+        for old in removed:
+            table[old.key] = tuple(r for r in table.get(old.key, ()) if r is not old)
+        for new in added:
+            new.number = next(self._numbers)
+            others = [r for r in table.get(new.key, ()) if r.owner != new.owner]
+            table[new.key] = tuple(sorted((*others, new), key=lambda r: r.rank, reverse=True))
+        op.table = MappingProxyType({slot: stack for slot, stack in table.items() if stack})
+        op.generation += 1
+        forget_slot(op.slot)
+        if op.functional is None:  # an in-place variant may use this operator's kernel
+            forget_slot(op.slot + "_")
+
+    def opt_out_of_composite(self, op: Operator, key: int) -> None:
+        """Makes a backend key of an operator empty rather than served by Composite."""
+        with self.lock:
+            op.without_composite |= {key}
+            op.generation += 1
+            forget_slot(op.slot)
+
+
+REGISTRY = Registry()

@@ -1,0 +1,165 @@
+"""A batch of registrations that is checked as a whole and then published at once, or not at all.
+
+A plugin's kernels pass through here: every problem of the batch is reported in one error, and a batch with a problem
+changes nothing. Signatures are checked now, so that no call has to.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tensorplay_core.dispatch.keys import BACKENDS, PAGE, DispatchKey, parse_key, slot_name
+from tensorplay_core.dispatch.operator import Operator, Registration, location
+from tensorplay_core.errors import BackendConflict, RegistrationError, TensorPlayError
+
+if TYPE_CHECKING:
+    from tensorplay_core.dispatch.registry import Registry
+
+
+class Committed:
+    """What a batch put into the tables; undoing it takes out exactly that.
+
+    Attributes:
+        registrations: the registrations that are in force.
+    """
+
+    def __init__(self, registry: Registry, registrations: tuple[Registration, ...]) -> None:
+        """See the class."""
+        self._registry = registry
+        self.registrations = registrations
+
+    def undo(self) -> None:
+        """Takes the registrations out again; what lay beneath is exposed. A second call does nothing."""
+        self._registry.publish(removed=self.registrations)
+        self.registrations = ()
+
+
+class Staging:
+    """Registrations of one owner, not yet in force.
+
+    Args:
+        registry: where they will go.
+        owner: who registers.
+        distribution: the installed distribution of the owner.
+        priority: orders stacks among overriding owners.
+    """
+
+    def __init__(self, registry: Registry, owner: str, distribution: str, priority: int = 0) -> None:
+        """See the class."""
+        self._registry = registry
+        self.owner = owner
+        self.distribution = distribution
+        self.priority = priority
+        self._pending: list[Registration] = []
+        self._problems: list[str] = []
+        self._seen: dict[tuple[str, int | str], str] = {}
+
+    def impl(
+        self,
+        op: str,
+        key: int | str,
+        fn: Callable[..., Any],
+        *,
+        override: bool = False,
+        level: str | None = None,
+        with_keyset: bool = False,
+        where: str | None = None,
+    ) -> None:
+        """Adds a kernel to the batch; whatever is wrong with it is kept for :meth:`problems`."""
+        where = where or location(fn)
+        try:
+            operator = self._registry.find(op)
+            slot = parse_key(key)
+            level = level or default_level(slot)
+            if level not in ("array", "tensor"):
+                raise RegistrationError(f"level is 'array' or 'tensor', not {level!r}")
+            registration = Registration(
+                fn,
+                op=operator.qualified_name,
+                key=slot,
+                owner=self.owner,
+                distribution=self.distribution,
+                where=where,
+                level=level,
+                priority=self.priority,
+                override=override,
+                with_keyset=with_keyset,
+            )
+            check_signature(operator, registration)
+            first = self._seen.setdefault((operator.qualified_name, slot), where)
+            if first is not where:
+                raise RegistrationError(f"{op} at {slot_name(slot)} is registered twice: {first} and {where}")
+        except TensorPlayError as error:
+            self._problems.append(f"{op} at {slot_name(key)} ({where}): {error}")
+            return
+        self._pending.append(registration)
+
+    def problem(self, text: str) -> None:
+        """Adds a problem that was found elsewhere."""
+        self._problems.append(text)
+
+    def problems(self) -> list[str]:
+        """Returns everything that is wrong with the batch, conflicts with other owners included."""
+        conflicts = [self._registry.conflict(registration) for registration in self._pending]
+        return self._problems + [conflict for conflict in conflicts if conflict is not None]
+
+    def commit(self) -> Committed:
+        """Publishes the batch as one change.
+
+        Raises:
+            BackendConflict: the only problems are slots that others own.
+            RegistrationError: anything else; the message lists all problems, and nothing was changed.
+        """
+        with self._registry.lock:
+            problems = self.problems()
+            if problems:
+                kind = RegistrationError if self._problems else BackendConflict
+                head = f"{self.distribution}: {len(problems)} problem{'s' * (len(problems) > 1)} in its registrations"
+                raise kind("\n  ".join([head, *problems]))
+            self._registry.publish(added=self._pending)
+        return Committed(self._registry, tuple(self._pending))
+
+
+def default_level(slot: int | str) -> str:
+    """Returns what kernels of a slot take: raw arrays at backend keys, tensors everywhere else."""
+    if isinstance(slot, int) and slot % PAGE < BACKENDS and slot != DispatchKey.Composite:
+        return "array"
+    return "tensor"
+
+
+def check_signature(op: Operator, registration: Registration) -> None:
+    """Refuses a kernel that the operator's arguments do not fit, and notes which keywords it takes.
+
+    Raises:
+        RegistrationError: with both signatures.
+    """
+    function, schema = registration.function, op.schema
+    if not callable(function):
+        raise RegistrationError(f"a kernel is a callable, not {function!r}")
+    positional, keyword_only = schema.positional, schema.keyword_only
+    inputs = getattr(function, "nin", None)
+    if isinstance(inputs, int):  # a ufunc
+        registration.keywords = frozenset()
+        if inputs != len(positional):
+            raise RegistrationError(f"the kernel takes {inputs} arrays, the operator is {schema}")
+        return
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        registration.unchecked = True
+        return
+    parameters = signature.parameters.values()
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    named = {p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
+    registration.keywords = None if takes_any else frozenset(a.name for a in keyword_only if a.name in named)
+    # An array kernel may omit keyword-only arguments: a call that changes one goes to Composite.
+    passed = {a.name: None for a in keyword_only if takes_any or a.name in named or registration.level == "tensor"}
+    arguments = [None] * (len(positional) + registration.with_keyset)
+    try:
+        signature.bind(*arguments, **passed)
+    except TypeError as error:
+        raise RegistrationError(
+            f"the kernel's signature is {signature}, the operator is {schema}: {error}"
+        ) from None

@@ -1,0 +1,183 @@
+"""The interned type of a tensor: one object per (device, dtype, layout, inference, wrapper).
+
+One identity test on it is the device check, the dtype check and the union of key sets at once. It also carries a slot
+per operator, with the kernel that the tables give for this type, so that a call on the fast path looks nothing up. A
+slot starts as :func:`unresolved`, which raises; the slow path then serves the call and fills the slot.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, NoReturn
+
+from tensorplay_core.dispatch import devices
+from tensorplay_core.dispatch.key_set import KeySet
+from tensorplay_core.dispatch.keys import OFFSETS, DispatchKey
+from tensorplay_core.errors import DTypeError, did_you_mean, fix
+from tensorplay_core.types import dtype as dt
+from tensorplay_core.types.device import Device
+from tensorplay_core.types.dtype import DType
+
+
+class Unresolved(Exception):
+    """A slot of a tensor type is not resolved yet; never reaches a user."""
+
+
+def unresolved(*arguments: object, **keywords: object) -> NoReturn:
+    """What a slot holds until it is resolved: sends the call to the slow path."""
+    raise Unresolved
+
+
+class TensorType:
+    """The type of a tensor; compare with ``is``.
+
+    Attributes:
+        device, dtype, layout, inference, wrapper: what it is interned by.
+        api: the device's API.
+        array_class, as_array: copied from the API, for the fast path.
+        native: the backend's native dtype.
+        special: calls with this type always take the slow path (sparse and wrapper tensors).
+        plain: the type outside inference mode; itself unless it is an inference type.
+        inference_twin: the type of the same tensor in inference mode.
+        same_type, bool_type, float_type, sum_type, index_type, real_type: what the promote rules give from it.
+        ints, floats: Python scalars as cached 0-d tensors of this type, by value.
+    """
+
+    same_type: TensorType
+    bool_type: TensorType | None
+    float_type: TensorType | None
+    sum_type: TensorType | None
+    index_type: TensorType | None
+    real_type: TensorType | None
+    plain: TensorType
+    inference_twin: TensorType
+
+    def __init__(
+        self, entry: devices.DeviceEntry, device: Device, dtype: DType, layout: str, inference: bool, wrapper: str | None
+    ) -> None:
+        """Use :func:`intern`; two types of one description must not exist."""
+        self.device = device
+        self.dtype = dtype
+        self.layout = layout
+        self.inference = inference
+        self.wrapper = wrapper
+        self.api = entry.api
+        self.page = entry.page
+        self.key = int(DispatchKey.Sparse) if layout == "sparse" else entry.key
+        self.array_class = entry.api.array_class
+        self.as_array = entry.api.as_array
+        self.native = entry.api.dtypes.get(dtype.name)
+        self.special = layout != "strided" or wrapper is not None
+        self.ints: dict[int, Any] = {}
+        self.floats: dict[float, Any] = {}
+        self.__dict__.update(dict.fromkeys(_slots, unresolved))
+
+    @property
+    def key_set(self) -> KeySet:
+        """The keys of a tensor of this type, computed: backend and Autograd, or Vmap when batched."""
+        return KeySet(self.key_bits, self.page)
+
+    @property
+    def key_bits(self) -> int:
+        """The bitmap of :attr:`key_set`."""
+        bits = 1 << self.key
+        if self.wrapper == "batched":
+            return bits | 1 << self.key + OFFSETS["Vmap"]
+        return bits if self.inference else bits | 1 << self.key + OFFSETS["Autograd"]
+
+    def with_dtype(self, dtype: DType) -> TensorType:
+        """Returns the type that differs in dtype alone."""
+        return self if dtype is self.dtype else intern(self.device, dtype, self.layout, self.inference, self.wrapper)
+
+    def __repr__(self) -> str:
+        """Describes the type."""
+        extra = "".join(
+            f", {word}" for word in (self.layout * (self.layout != "strided"), "inference" * self.inference, self.wrapper) if word
+        )
+        return f"TensorType({self.dtype.name}, {self.device}{extra})"
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        """Pickles by description, so that types stay interned."""
+        return intern, (self.device, self.dtype, self.layout, self.inference, self.wrapper)
+
+
+_types: dict[tuple[Device, DType, str, bool, str | None], TensorType] = {}
+_slots: list[str] = []
+_lock = threading.RLock()
+
+
+def add_slot(name: str) -> None:
+    """Gives every type, present and future, a slot for an operator."""
+    with _lock:
+        if name not in _slots:
+            _slots.append(name)
+            for known in _types.values():
+                known.__dict__.setdefault(name, unresolved)
+
+
+def forget_slot(name: str) -> None:
+    """Empties an operator's slot in every type: its table has changed."""
+    with _lock:
+        if name in _slots:
+            for known in _types.values():
+                known.__dict__[name] = unresolved
+
+
+def forget_device(device_type: str) -> None:
+    """Empties every slot of a device's types: its backend was loaded or unloaded."""
+    with _lock:
+        for known in _types.values():
+            if known.device.type == device_type:
+                known.__dict__.update(dict.fromkeys(_slots, unresolved))
+
+
+def intern(
+    device: Device, dtype: DType, layout: str = "strided", inference: bool = False, wrapper: str | None = None
+) -> TensorType:
+    """Returns the one type of that description, loading the device's backend at first use.
+
+    Raises:
+        DTypeError: the device does not have the dtype; the message lists those it has.
+    """
+    known = _types.get((device, dtype, layout, inference, wrapper))
+    if known is not None:
+        return known
+    device = devices.normalize(device)
+    entry = devices.entry(device.type)
+    if dtype.name not in entry.api.dtypes:
+        raise DTypeError(
+            f"device {device.type!r} has no dtype {dtype.name}; it has {', '.join(entry.api.dtypes)}."
+            f"{did_you_mean(dtype.name, entry.api.dtypes)}" + fix("convert with .to(dtype) before moving the tensor.")
+        )
+    with _lock:
+        return _intern(entry, device, dtype, layout, inference, wrapper)
+
+
+def _intern(
+    entry: devices.DeviceEntry, device: Device, dtype: DType, layout: str, inference: bool, wrapper: str | None
+) -> TensorType:
+    key = (device, dtype, layout, inference, wrapper)
+    known = _types.get(key)
+    if known is not None:
+        return known
+    self = TensorType(entry, device, dtype, layout, inference, wrapper)
+
+    def related(dtype: DType | None, inference: bool = False) -> Any:
+        if dtype is None or dtype.name not in entry.api.dtypes:
+            return None
+        return _intern(entry, device, dtype, layout, inference, wrapper)
+
+    # Published only when it is whole, but entered first: the types that it refers to refer back to it.
+    _types[key] = self
+    try:
+        self.plain = self.same_type = related(dtype)
+        self.inference_twin = related(dtype, True)
+        self.bool_type = related(dt.bool_)
+        self.index_type = related(dt.int64)
+        self.float_type = related(dtype if dtype.is_inexact else dt.get_default_dtype())
+        self.sum_type = related(dtype if dtype.is_inexact else dt.int64)
+        self.real_type = related(dtype.real_dtype)
+    except BaseException:
+        del _types[key]
+        raise
+    return self

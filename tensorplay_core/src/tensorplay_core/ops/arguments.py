@@ -1,0 +1,226 @@
+"""A call's arguments against its schema: checked, normalised, and searched for tensors.
+
+The plan of an operator is read from its schema once. Everything here serves the slow path; on the fast path arguments go
+to the kernel as they are, and whatever is wrong with them ends up here.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from tensorplay_core.dispatch.operator import Operator
+from tensorplay_core.errors import ArgumentError, did_you_mean
+from tensorplay_core.ops.shape_checks import as_int, as_ints
+from tensorplay_core.tensor.tensor import TensorBase
+from tensorplay_core.types.device import Device
+from tensorplay_core.types.dtype import as_dtype
+from tensorplay_core.types.schema import Argument, BaseType
+
+SCALARS = (bool, int, float, complex)
+
+
+class Spec(NamedTuple):
+    """What a plan knows of one argument."""
+
+    name: str
+    kind: str
+    optional: bool
+    is_list: bool
+    items_optional: bool
+    sized: bool
+    default: Any
+    required: bool
+
+
+class Plan:
+    """How an operator's arguments are read.
+
+    Attributes:
+        positional, keyword: its arguments.
+        by_name: all of them.
+        view: the result shares the memory of the first argument.
+        writes: the first argument is written to.
+    """
+
+    def __init__(self, op: Operator) -> None:
+        """Reads the schema."""
+        schema = op.schema
+        self.positional = tuple(_spec(a) for a in schema.positional)
+        self.keyword = tuple(_spec(a) for a in schema.keyword_only)
+        self.by_name = {spec.name: spec for spec in (*self.positional, *self.keyword)}
+        first = schema.arguments[0] if schema.arguments else None
+        self.writes = first is not None and first.is_write
+        self.view = first is not None and first.alias is not None and not first.is_write
+        self.tensor_positions = tuple(i for i, s in enumerate(self.positional) if s.kind == "Tensor")
+        self.returns = len(schema.returns)
+
+
+def _spec(argument: Argument) -> Spec:
+    type = argument.type
+    return Spec(
+        name=argument.name,
+        kind="int" if type.base is BaseType.SYMINT else type.base.value,
+        optional=type.is_optional,
+        is_list=type.is_list,
+        items_optional=type.is_list and type.item.is_optional,
+        sized=type.list_size is not None,
+        default=None if argument.default is None else argument.default.value,
+        required=argument.default is None,
+    )
+
+
+def plan_of(op: Operator) -> Plan:
+    """Returns an operator's plan, made at the first call."""
+    plan = op.__dict__.get("plan")
+    if plan is None:
+        plan = op.__dict__["plan"] = Plan(op)
+    return plan  # type: ignore[no-any-return]
+
+
+def bind(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Returns all positional arguments, defaults filled in, and the keyword-only ones that were given.
+
+    Raises:
+        ArgumentError: one is missing, unexpected or given twice.
+    """
+    plan = plan_of(op)
+    if len(args) > len(plan.positional):
+        raise ArgumentError(
+            f"{op.display_name}: takes {len(plan.positional)} positional arguments, got {len(args)}: {op.schema}"
+        )
+    positional = list(args)
+    rest = dict(kwargs)
+    for i, spec in enumerate(plan.positional):
+        if spec.name in rest:
+            if i < len(args):
+                raise ArgumentError(f"{op.display_name}: argument {spec.name!r} is given twice")
+            positional.append(rest.pop(spec.name))
+        elif i >= len(args):
+            if spec.required:
+                raise ArgumentError(f"{op.display_name}: argument {spec.name!r} is missing: {op.schema}")
+            positional.append(spec.default)
+    for name in rest:
+        if name not in plan.by_name:
+            raise ArgumentError(
+                f"{op.display_name}: unexpected argument {name!r}.{did_you_mean(name, plan.by_name)} {op.schema}"
+            )
+    return tuple(positional), rest
+
+
+def normalise(
+    op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Returns the arguments in one canonical form; keywords that equal their default are left out.
+
+    Raises:
+        ArgumentError: an argument has the wrong type.
+    """
+    plan = plan_of(op)
+    positional = tuple([_value(op, spec, value) for spec, value in zip(plan.positional, args, strict=True)])
+    changed = {}
+    for name, value in kwargs.items():
+        spec = plan.by_name[name]
+        if value is None and (spec.optional or spec.default is None):
+            continue
+        value = _value(op, spec, value)
+        if not (value.__class__ is spec.default.__class__ and value == spec.default):
+            changed[name] = value
+    return positional, changed
+
+
+def _value(op: Operator, spec: Spec, value: Any) -> Any:
+    if value is None:
+        if spec.optional or (not spec.required and spec.default is None):
+            return None
+        raise ArgumentError(f"{op.display_name}: {spec.name} must be {_wanted(spec)}, not None")
+    if spec.kind == "Tensor":
+        return _tensors(op, spec, value)
+    if spec.kind == "int":
+        if not spec.is_list:
+            return as_int(op.display_name, value, spec.name)
+        if spec.sized and not isinstance(value, (tuple, list)):
+            return as_int(op.display_name, value, spec.name)
+        return as_ints(op.display_name, value, spec.name)
+    if spec.is_list:
+        return tuple(value)
+    return _one(op, spec, value)
+
+
+def _one(op: Operator, spec: Spec, value: Any) -> Any:
+    if spec.kind == "Scalar":
+        number = python_scalar(value)
+        if number is None:
+            raise ArgumentError(f"{op.display_name}: {spec.name} must be a number, not {type(value).__name__}")
+        return number
+    if spec.kind == "ScalarType":
+        return as_dtype(value)
+    if spec.kind == "Device":
+        return value if value.__class__ is Device else Device(value)
+    if spec.kind == "float":
+        if isinstance(value, numbers.Real):
+            return float(value)
+    elif spec.kind == "bool":
+        if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+            return bool(value)
+        if isinstance(value, int) and value in (0, 1):
+            return bool(value)
+    elif spec.kind != "str" or isinstance(value, str):
+        return value
+    raise ArgumentError(f"{op.display_name}: {spec.name} must be {_wanted(spec)}, not {value!r}")
+
+
+def _wanted(spec: Spec) -> str:
+    kind = {"int": "an int", "bool": "a bool", "float": "a float", "str": "a string"}.get(spec.kind, f"a {spec.kind}")
+    return f"a list of {spec.kind}s" if spec.is_list else kind
+
+
+def _tensors(op: Operator, spec: Spec, value: Any) -> Any:
+    if spec.is_list:
+        if isinstance(value, TensorBase) or not isinstance(value, (list, tuple)):
+            raise ArgumentError(
+                f"{op.display_name}: {spec.name} must be a list or tuple of tensors, not {type(value).__name__}"
+            )
+        return tuple([_tensor(op, spec, v, f"{spec.name}[{i}]") for i, v in enumerate(value)])
+    return _tensor(op, spec, value, spec.name)
+
+
+def _tensor(op: Operator, spec: Spec, value: Any, name: str) -> Any:
+    if isinstance(value, TensorBase) or (value is None and spec.items_optional):
+        return value
+    number = python_scalar(value)
+    if number is None or op.promote in ("none", "keep", "sum", "index", "real") or spec.is_list:
+        hint = " Convert it with tp.tensor(...)." if hasattr(value, "__array__") or isinstance(value, list) else ""
+        raise ArgumentError(f"{op.display_name}: {name} must be a Tensor, not {type(value).__name__}.{hint}")
+    return number
+
+
+def python_scalar(value: Any) -> Any:
+    """Returns a Python number for a Python or NumPy scalar, None for anything else.
+
+    Example:
+        >>> python_scalar(True), python_scalar(2.5), python_scalar("x")
+        (True, 2.5, None)
+    """
+    if value.__class__ in SCALARS:
+        return value
+    if isinstance(value, SCALARS):
+        return value.item() if hasattr(value, "item") else value  # numpy.float64 is a float
+    if isinstance(value, TensorBase):
+        return None
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        number = value.item()
+        return number if number.__class__ in SCALARS else None
+    return None
+
+
+def tensors_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Any]:
+    """Yields the tensors of a call, those in lists too."""
+    for value in (*args, *kwargs.values()) if kwargs else args:
+        if isinstance(value, TensorBase):
+            yield value
+        elif value.__class__ is tuple:
+            for item in value:
+                if isinstance(item, TensorBase):
+                    yield item

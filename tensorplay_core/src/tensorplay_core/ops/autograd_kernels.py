@@ -1,0 +1,177 @@
+"""The kernels at the Autograd keys: what each operator's layer above the backends does.
+
+Every operator has one from the moment it is defined. It either records the node of its derivative record, or lets an
+implicit operator decompose, or passes a non-differentiable one through, or records a node that raises on backward: a
+gradient is never silently lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tensorplay_core.autograd.node import Node, NoFormula, record
+from tensorplay_core.dispatch.context import STATE
+from tensorplay_core.dispatch.key_set import KeySet
+from tensorplay_core.dispatch.keys import DispatchKey
+from tensorplay_core.dispatch.operator import Operator, Registration, location
+from tensorplay_core.dispatch.registry import REGISTRY
+from tensorplay_core.errors import AutogradError, fix
+from tensorplay_core.ops import inplace
+from tensorplay_core.ops.arguments import tensors_in
+from tensorplay_core.ops.call import below_autograd, redispatch
+from tensorplay_core.ops.slots import CORE
+from tensorplay_core.tensor.tensor import Tensor, wrap
+
+
+def records(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a call must be recorded: gradients are on, and an input has a node."""
+    return STATE.get().grad and any(t._node is not None for t in tensors_in(args, kwargs))
+
+
+def formula(op: Operator) -> Callable[..., Any]:
+    """Returns the kernel of an operator with a derivative record."""
+
+    def autograd(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
+        result = redispatch(op, below_autograd(keys), args, kwargs)
+        if records(args, kwargs):
+            op.node.record(result, *args, **kwargs)
+        return result
+
+    return autograd
+
+
+def non_differentiable(op: Operator) -> Callable[..., Any]:
+    """Returns the kernel of an operator whose results never have a gradient."""
+
+    def autograd(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
+        return redispatch(op, below_autograd(keys), args, kwargs)
+
+    return autograd
+
+
+def implicit(op: Operator) -> Callable[..., Any]:
+    """Returns the kernel of an operator that decomposes: recorded through the operators it is composed of."""
+
+    def autograd(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
+        composite = op.kernel_at(int(DispatchKey.Composite))
+        if composite is not None and records(args, kwargs):
+            return composite.function(*args, **kwargs)
+        return redispatch(op, below_autograd(keys), args, kwargs)
+
+    return autograd
+
+
+def no_formula(op: Operator) -> Callable[..., Any]:
+    """Returns the kernel of an operator without a record: works forward, raises on backward."""
+
+    def autograd(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
+        result = redispatch(op, below_autograd(keys), args, kwargs)
+        if records(args, kwargs):
+            node = NoFormula()
+            node.operator = op
+            node.saved = ()
+            outputs = result if isinstance(result, Tensor) else tuple(r for r in result if isinstance(r, Tensor))
+            record(node, tuple(tensors_in(args, kwargs)), outputs)
+        return result
+
+    return autograd
+
+
+def check_inplace(op: Operator, target: Tensor, recording: bool) -> None:
+    """Refuses the in-place writes after which a gradient would be wrong.
+
+    Raises:
+        AutogradError: the tensor is a leaf that requires grad, shares memory with a view, or was made in inference mode.
+    """
+    state = STATE.get()
+    if target._type.inference and not state.inference:
+        raise AutogradError(
+            f"{op.display_name}: the tensor was made in inference mode and can be written to only there"
+            + fix("clone() it first.")
+        )
+    if not recording:
+        return
+    if target._node is not None and target._node.is_leaf:
+        raise AutogradError(
+            f"{op.display_name}: the tensor is a leaf that requires grad; writing to it would change what its gradient is of"
+            + fix("write in tp.no_grad(), or use the out-of-place operator.")
+        )
+    if target._version is not None and target._version[1]:
+        raise AutogradError(
+            f"{op.display_name}: the tensor shares memory with a view, and gradients through such a write are not "
+            "supported yet" + fix("use the out-of-place operator, or clone() the tensor before writing to it.")
+        )
+
+
+def in_place(op: Operator) -> Callable[..., Any]:
+    """Returns the kernel of an operator that writes to its first argument."""
+    source = op.functional or op
+
+    def autograd(keys: KeySet, self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        recording = records((self, *args), kwargs)
+        check_inplace(op, self, recording)
+        if not recording:
+            result: Tensor = redispatch(op, below_autograd(keys), (self, *args), kwargs)
+            return result
+        inplace.check(op, (self, *args), kwargs)
+        # What a formula saves of the overwritten tensor must be what was there before.
+        node: type[Node] | None = source.node
+        first = source.schema.arguments[0].name
+        keeps = node is not None and first in node.saves_input
+        before = wrap(self._type.api.copy(self._array) if keeps else self._array, self._type, self._node)
+        redispatch(op, below_autograd(keys), (self, *args), kwargs)
+        if node is None:
+            missing = NoFormula()
+            missing.operator = op
+            missing.saved = ()
+            record(missing, (before, *tensors_in(args, kwargs)), self)
+        else:
+            node.record(self, before, *args, **kwargs)  # type: ignore[attr-defined]
+        return self
+
+    return autograd
+
+
+def default_kernel(op: Operator) -> tuple[Callable[..., Any], str]:
+    """Returns the Autograd kernel that an operator gets, and where it comes from."""
+    if op.is_inplace and op.schema.arguments[0].is_write:
+        source = op.functional or op
+        return in_place(op), location(source.node.backward if source.node is not None else in_place)
+    if op.differentiable is not None and not any(op.differentiable):
+        return non_differentiable(op), location(non_differentiable)
+    if op.node is not None:
+        return formula(op), location(op.node.backward)
+    if op.composite == "implicit":
+        return implicit(op), location(implicit)
+    return no_formula(op), location(no_formula)
+
+
+def registrations(op: Operator) -> list[Registration]:
+    """Returns what core registers for an operator: its Autograd kernel, and an in-place variant's Composite one."""
+    function, where = default_kernel(op)
+    function.__qualname__ = op.node.__name__ if op.node is not None else f"{function.__qualname__.partition('.')[0]}"
+    found = [_registration(op, "Autograd", function, where)]
+    if op.functional is not None:
+        kernel = inplace.through_functional(op)
+        found.append(_registration(op, int(DispatchKey.Composite), kernel, location(kernel)))
+    return found
+
+
+def _registration(op: Operator, slot: int | str, function: Callable[..., Any], where: str) -> Registration:
+    return Registration(
+        function,
+        op=op.qualified_name,
+        key=slot,
+        owner=CORE,
+        distribution=CORE,
+        where=where,
+        level="tensor",
+        with_keyset=True,
+    )
+
+
+def install(operators: Iterable[Operator]) -> None:
+    """Registers core's kernels for operators, and for every one that is defined from now on."""
+    REGISTRY.publish(added=[r for op in operators for r in registrations(op)])
+    REGISTRY.on_define.append(lambda op: REGISTRY.publish(added=registrations(op)))

@@ -1,0 +1,172 @@
+"""The slow path: the readable dispatcher.
+
+Every call that the fast path does not take comes through :func:`call`: it computes the key set, finds the kernel with the
+same resolution that ``tp.explain`` prints, and runs it. Layers continue with :func:`redispatch`; what a backend key does
+is in :mod:`kernels`.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any
+
+from tensorplay_core.dispatch import active, devices
+from tensorplay_core.dispatch.context import STATE, State, exclude
+from tensorplay_core.dispatch.key_set import KeySet
+from tensorplay_core.dispatch.keys import AUTOGRAD, BACKENDS, FAMILIES, OFFSETS, PAGE, DispatchKey
+from tensorplay_core.dispatch.misses import kernel_missing
+from tensorplay_core.dispatch.operator import Operator, Registration
+from tensorplay_core.dispatch.resolution import Step, resolve
+from tensorplay_core.errors import DeviceMismatch, fix
+from tensorplay_core.ops import kernels, slots, typing_rules
+from tensorplay_core.ops.arguments import normalise, plan_of, tensors_in
+
+_composites: ContextVar[tuple[Any, ...]] = ContextVar("tensorplay_composites", default=())
+
+
+def call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, out: Any = None) -> Any:
+    """Calls an operator.
+
+    Args:
+        op: the operator.
+        args: all its positional arguments.
+        kwargs: its keyword-only arguments; one that is left out has its default.
+        out: a tensor that receives the result.
+
+    Raises:
+        TensorPlayError: with the operator's name, what is wrong, and the remedy.
+    """
+    positional, keywords = normalise(op, args, kwargs or {})
+    positional = typing_rules.scalars_to_tensors(op, positional)
+    if out is not None:
+        return kernels.write_out(op, call(op, positional, keywords), out, positional)
+    state = STATE.get()
+    keys = key_set_of_call(op, positional, keywords, state)
+    generation = op.generation
+    result = run(op, keys, positional, keywords)
+    if not active.special and not keywords:
+        slots.offer(op, positional, generation)
+    return result
+
+
+def key_set_of_call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], state: State) -> KeySet:
+    """Returns the keys of a call: the union of its tensors', changed by the context.
+
+    Raises:
+        DeviceMismatch: the tensors live on different devices; a 0-d cpu tensor may join any.
+    """
+    types = [t._type for t in tensors_in(args, kwargs) if t._array.shape or t._type.device.type != "cpu"]
+    types = types or [t._type for t in tensors_in(args, kwargs)]
+    if types:
+        first = types[0]
+        if "device" not in op.tags:
+            for other in types:
+                if other.device != first.device:
+                    raise _mismatch(op, args, kwargs)
+        bits, page = 0, first.page
+        for type in types:
+            if type.page == page:
+                bits |= type.key_bits
+    else:
+        device = kwargs.get("device") or devices.default_device()
+        entry = devices.entry(device.type)
+        bits, page = 1 << entry.key | 1 << entry.key + OFFSETS["Autograd"], entry.page
+    return KeySet((bits | state.include) & ~state.exclude, page)
+
+
+def _mismatch(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> DeviceMismatch:
+    plan = plan_of(op)
+    places = []
+    for spec, value in zip(plan.positional, args, strict=True):
+        for tensor in tensors_in((value,), {}):
+            places.append(f"{spec.name} is on {tensor.device}")
+    return DeviceMismatch(
+        f"{op.display_name}: all tensors must be on one device; {', '.join(places)}"
+        + fix("move them with .to(device); only a 0-d cpu tensor joins any device.")
+    )
+
+
+def run(op: Operator, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Runs the kernel that a key set gives.
+
+    Raises:
+        KernelMissing: nothing serves the call.
+    """
+    step = resolve(op, keys)
+    if step is None:
+        raise kernel_missing(op, keys)
+    probe = STATE.get().probe
+    if probe is None:
+        return _run_step(op, step, keys, args, kwargs)
+    with probe(op, step, args, kwargs):
+        return _run_step(op, step, keys, args, kwargs)
+
+
+def _run_step(op: Operator, step: Step, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    registration = step.registration
+    assert registration is not None
+    if step.slot == DispatchKey.Composite:
+        return _run_composite(op, registration, keys, args, kwargs)
+    if registration.level == "array":
+        if kernels.takes(registration, kwargs):
+            return kernels.run(op, registration, args, kwargs)
+        return _run_composite(op, _composite_for(op, registration, keys, kwargs), keys, args, kwargs)
+    if registration.with_keyset:
+        return registration.function(keys, *args, **kwargs)
+    return registration.function(*args, **kwargs)
+
+
+def _composite_for(op: Operator, kernel: Registration, keys: KeySet, kwargs: dict[str, Any]) -> Registration:
+    composite = op.kernel_at(int(DispatchKey.Composite))
+    if composite is None:
+        names = ", ".join(kwargs)
+        raise kernel_missing(
+            op, keys, f"the kernel of {kernel.distribution} ({kernel.where}) does not take {names}, and Composite has none"
+        )
+    return composite
+
+
+def _run_composite(
+    op: Operator, registration: Registration, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    mark = (op, *map(id, args), *((name, repr(value)) for name, value in kwargs.items()))
+    running = _composites.get()
+    if mark in running:
+        raise kernel_missing(
+            op, keys, f"the Composite kernel ({registration.where}) calls its own operator with the same arguments"
+        )
+    token = _composites.set((*running, mark))
+    try:
+        if registration.with_keyset:
+            return registration.function(keys, *args, **kwargs)
+        return registration.function(*args, **kwargs)
+    finally:
+        _composites.reset(token)
+
+
+def redispatch(op: Operator, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Continues a call below the layer that is running, whose family is excluded meanwhile.
+
+    Args:
+        op: the operator.
+        keys: the keys that are left, all below the layer's own.
+        args, kwargs: the arguments, as the layer got them or changed.
+    """
+    with exclude(FAMILIES[_layer_above(keys)]):
+        return run(op, keys, args, kwargs)
+
+
+def _layer_above(keys: KeySet) -> str:
+    highest = keys.highest % PAGE if keys else 0
+    return next((family for family, offset in OFFSETS.items() if offset > highest), "Vmap")
+
+
+def backend_keys(keys: KeySet) -> KeySet:
+    """Returns the backend keys of a set alone."""
+    return KeySet(keys.bits & ((1 << BACKENDS) - 1), keys.page)
+
+
+def below_autograd(keys: KeySet) -> KeySet:
+    """Returns the keys below every Autograd key."""
+    lowest = (AUTOGRAD & -AUTOGRAD).bit_length() - 1
+    return KeySet(keys.bits & ((1 << lowest) - 1), keys.page)

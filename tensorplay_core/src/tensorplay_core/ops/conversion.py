@@ -1,0 +1,77 @@
+"""Changing dtype and device: ``Tensor.to`` and what is spelled through it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorplay_core.dispatch import devices
+from tensorplay_core.dispatch.tensor_type import intern
+from tensorplay_core.ops._generated_schemas_creation import _TO_COPY
+from tensorplay_core.ops.call import call
+from tensorplay_core.tensor.tensor import Tensor, TensorBase
+from tensorplay_core.types.device import Device
+from tensorplay_core.types.dtype import DType, as_dtype
+
+
+def to(
+    input: Tensor,
+    *target: Any,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    non_blocking: bool = False,
+    copy: bool = False,
+) -> Tensor:
+    """Returns a tensor in another dtype or on another device; the tensor itself when nothing changes.
+
+    Args:
+        input: the tensor.
+        target: a dtype, a device, both, or a tensor whose dtype and device to take.
+        dtype: the dtype, by name.
+        device: the device, by name.
+        non_blocking: accepted as PyTorch does; copies wait.
+        copy: copy even if nothing changes.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.ones(2).to(tp.int64)
+        tensor([1, 1])
+    """
+    for value in target:
+        if isinstance(value, TensorBase):
+            dtype, device = value.dtype, value.device
+        elif isinstance(value, (Device, str)):
+            device = value
+        elif isinstance(value, bool):
+            non_blocking = value
+        else:
+            dtype = as_dtype(value)
+    wanted = input.dtype if dtype is None else as_dtype(dtype)
+    place = input.device if device is None else devices.normalize(device if isinstance(device, Device) else Device(device))
+    if wanted is input.dtype and place == input.device:
+        return input.clone() if copy else input
+    changes = {"dtype": wanted, "device": place}
+    return call(_TO_COPY, (input,), changes)  # type: ignore[no-any-return]
+
+
+def _copy_to(tensor: Tensor, *, dtype: DType | None = None, device: Device | None = None) -> Tensor:
+    """The Composite kernel of ``_to_copy``: casts where the data is, and crosses devices through the device APIs."""
+    from tensorplay_core.dispatch.context import STATE
+    from tensorplay_core.tensor.tensor import wrap
+
+    source, array = tensor._type, tensor._array
+    target = intern(device or source.device, dtype or source.dtype)
+    if target.device == source.device:
+        array = target.api.cast(array, target.native)
+    else:
+        # The narrower side casts: a device need not have the dtype that the tensor comes from.
+        if target.dtype is not source.dtype and target.dtype.name in source.api.dtypes:
+            array = source.api.cast(array, source.api.dtypes[target.dtype.name])
+            host = source.api.to_host(array)
+            array = target.api.from_host(host, target.device.index or 0)
+        else:
+            array = target.api.from_host(source.api.to_host(array), target.device.index or 0)
+            if target.dtype is not source.dtype:
+                array = target.api.cast(array, target.native)
+    return wrap(array, target.inference_twin if STATE.get().inference else target)
+
+

@@ -1,0 +1,254 @@
+"""Creation functions whose signature no single record can have, and those that read data from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tensorplay_core.autograd.node import AccumulateGrad
+from tensorplay_core.dispatch import devices
+from tensorplay_core.dispatch.context import STATE
+from tensorplay_core.dispatch.tensor_type import TensorType, intern
+from tensorplay_core.errors import ArgumentError, ShapeError, ValueRangeError, fix
+from tensorplay_core.ops._generated_schemas_creation import ARANGE, FULL
+from tensorplay_core.ops.annotations import Number
+from tensorplay_core.ops.arguments import python_scalar
+from tensorplay_core.ops.call import call
+from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
+from tensorplay_core.types import dtype as dt
+from tensorplay_core.types.device import Device
+from tensorplay_core.types.dtype import DType, as_dtype
+
+_KINDS = {bool: 0, int: 1, float: 2, complex: 3}
+
+
+def _type(dtype: Any, device: Any, inferred: DType) -> TensorType:
+    wanted = as_dtype(dtype) if dtype is not None else inferred
+    place = devices.default_device() if device is None else device if device.__class__ is Device else Device(device)
+    return intern(place, wanted)
+
+
+def _finish(array: Any, type: TensorType, requires_grad: bool) -> Tensor:
+    y = wrap(array, type.inference_twin if STATE.get().inference else type)
+    return y.requires_grad_() if requires_grad else y
+
+
+def _scan(data: Any, path: tuple[int, ...] = ()) -> tuple[tuple[int, ...], int, Any]:
+    """Returns the shape of nested sequences, the highest kind of number in them, and the same as nested lists."""
+    if isinstance(data, (list, tuple)):
+        items, shape, kind = [], None, -1
+        for i, item in enumerate(data):
+            inner, k, value = _scan(item, (*path, i))
+            if shape is not None and inner != shape:
+                at = "".join(f"[{j}]" for j in (*path, i))
+                raise ShapeError(f"tensor: the sequences are ragged: element {at} has shape {inner}, those before it {shape}")
+            shape, kind = inner, max(kind, k)
+            items.append(value)
+        return (len(data), *(shape or ())), kind, items
+    if isinstance(data, TensorBase) or (hasattr(data, "tolist") and hasattr(data, "shape")):
+        value = data.tolist()
+        return _scan(value, path) if isinstance(value, list) else ((), _KINDS[value.__class__], value)
+    number = python_scalar(data)
+    if number is None:
+        at = "".join(f"[{j}]" for j in path)
+        where = f" at {at}" if at else ""
+        raise ArgumentError(
+            f"tensor: cannot make a tensor of {type(data).__name__}{where}; give numbers, nested lists, or an array"
+        )
+    return (), _KINDS[number.__class__], number
+
+
+def tensor(
+    data: Any, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Makes a tensor from a number, nested sequences, a NumPy array or another tensor; the data is always copied.
+
+    Args:
+        data: what to copy.
+        dtype: the element type; by default bool, int64, float32 or complex64 for Python numbers, whichever is the
+            least that holds all of them, and an array's own.
+        device: where to put it; the default device when None.
+        requires_grad: whether operations on it are recorded.
+
+    Raises:
+        ShapeError: the sequences are ragged.
+        ArgumentError: something in the data is no number.
+        ValueRangeError: a number does not fit the dtype.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.tensor([[1, 2], [3, 4.5]])
+        tensor([[1.0000, 2.0000],
+                [3.0000, 4.5000]])
+    """
+    if isinstance(data, TensorBase):
+        copy = data.detach().to(  # type: ignore[attr-defined]
+            dtype=data.dtype if dtype is None else dtype, device=data.device if device is None else device, copy=True
+        )
+        return copy.requires_grad_() if requires_grad else copy  # type: ignore[no-any-return]
+    if hasattr(data, "__array_interface__") and getattr(data, "shape", ()) != ():
+        return from_numpy(data, copy=True, dtype=dtype, device=device, requires_grad=requires_grad)
+    own = getattr(getattr(data, "dtype", None), "name", None)
+    shape, kind, values = _scan(data)
+    inferred = (dt.bool_, dt.int64, dt.get_default_dtype(), dt.complex64)[kind] if kind >= 0 else dt.get_default_dtype()
+    if own in {d.name for d in dt.ALL}:
+        inferred = dt.by_name(str(own))
+    type = _type(dtype, device, inferred)
+    if kind == 3 and not type.dtype.is_complex:
+        raise ArgumentError(f"tensor: complex numbers do not fit dtype {type.dtype.name}" + fix("use dtype=tp.complex64."))
+    if 0 in shape:
+        return _finish(call(FULL, (shape, 0), {"dtype": type.dtype, "device": type.device})._array, type, requires_grad)
+    try:
+        array = type.api.from_list(values, type.native)
+    except OverflowError as error:
+        raise ValueRangeError(f"tensor: a value does not fit {type.dtype.name}: {error}") from None
+    return _finish(array, type, requires_grad)
+
+
+def as_tensor(data: Any, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
+    """Makes a tensor, sharing the memory of a tensor or NumPy array where dtype and device allow it."""
+    if isinstance(data, Tensor):
+        return data if dtype is None and device is None else data.to(dtype=dtype, device=device)
+    if hasattr(data, "__array_interface__") and getattr(data, "shape", ()) != ():
+        return from_numpy(data, dtype=dtype, device=device)
+    return tensor(data, dtype=dtype, device=device)
+
+
+def from_numpy(
+    ndarray: Any,
+    *,
+    copy: bool = False,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Makes a tensor of a NumPy array; on the cpu it shares the array's memory unless ``copy`` or ``dtype`` says otherwise.
+
+    Raises:
+        ArgumentError: not a NumPy array, or of a dtype that no tensor has.
+    """
+    name = getattr(getattr(ndarray, "dtype", None), "name", None)
+    if name is None or not hasattr(ndarray, "__array_interface__"):
+        raise ArgumentError(f"from_numpy: takes a NumPy array, not {type(ndarray).__name__}")
+    if name not in {d.name for d in dt.ALL}:
+        raise ArgumentError(f"from_numpy: no tensor has the dtype {name}; convert the array with .astype() first")
+    source = intern(Device("cpu") if device is None else _type(None, device, dt.by_name(name)).device, dt.by_name(name))
+    if source.api.shares_memory_with_host and not copy:
+        array = source.api.as_array(ndarray)
+    else:
+        array = source.api.from_host(ndarray, source.device.index or 0)
+    result = _finish(array, source, False)
+    if dtype is not None and dtype is not result.dtype:
+        result = result.to(dtype)
+    return result.requires_grad_() if requires_grad else result
+
+
+def arange(
+    start: Number,
+    end: Number | None = None,
+    step: Number = 1,
+    *,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Returns ``start, start + step, …`` up to but without ``end``; ``arange(end)`` starts at 0.
+
+    The dtype is int64 when all numbers are integers, the default float dtype otherwise.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.arange(3), tp.arange(1, 2, 0.5)
+        (tensor([0, 1, 2]), tensor([1.0000, 1.5000]))
+    """
+    if end is None:
+        start, end = 0, start
+    numbers = [python_scalar(x) if not isinstance(x, TensorBase) else x.item() for x in (start, end, step)]
+    if any(n is None for n in numbers):
+        raise ArgumentError(f"arange: takes numbers, not {start!r}, {end!r}, {step!r}")
+    integral = all(n.__class__ in (int, bool) for n in numbers)
+    wanted = dtype if dtype is not None else dt.int64 if integral else dt.get_default_dtype()
+    result: Tensor = call(ARANGE, tuple(numbers), {"dtype": wanted, "device": device})
+    return result.requires_grad_() if requires_grad else result
+
+
+def full(
+    size: int | Sequence[int],
+    fill_value: Number | Tensor,
+    *,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Returns a tensor of a shape filled with one number, whose dtype it has unless ``dtype`` is given.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.full((2,), 7), tp.full((2,), 7.0)
+        (tensor([7, 7]), tensor([7., 7.]))
+    """
+    value = fill_value.item() if isinstance(fill_value, TensorBase) else python_scalar(fill_value)
+    if value is None:
+        raise ArgumentError(f"full: fill_value must be a number, not {type(fill_value).__name__}")
+    if dtype is None:
+        dtype = (dt.bool_, dt.int64, dt.get_default_dtype(), dt.complex64)[_KINDS[value.__class__]]
+    sizes = (size,) if isinstance(size, int) else tuple(size)
+    result: Tensor = call(FULL, (sizes, value), {"dtype": dtype, "device": device})
+    return result.requires_grad_() if requires_grad else result
+
+
+def full_like(
+    input: Tensor,
+    fill_value: Number,
+    *,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Returns a tensor of another one's shape, dtype and device filled with one number."""
+    return full(
+        input.shape,
+        fill_value,
+        dtype=input.dtype if dtype is None else dtype,
+        device=input.device if device is None else device,
+        requires_grad=requires_grad,
+    )
+
+
+def zeros_like(
+    input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Returns zeros of another tensor's shape, dtype and device."""
+    return full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def ones_like(
+    input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Returns ones of another tensor's shape, dtype and device."""
+    return full_like(input, 1, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def manual_seed(seed: int) -> None:
+    """Seeds the random numbers of every device, those that start later too.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.manual_seed(0)
+        >>> a = tp.rand(3)
+        >>> tp.manual_seed(0)
+        >>> bool((a == tp.rand(3)).sum() == 3)
+        True
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise ArgumentError(f"manual_seed: takes an int, not {type(seed).__name__}")
+    devices.manual_seed(seed & (2**64 - 1))
+
+
+def _rebuild(host: Any, dtype: str, device: str, requires_grad: bool) -> Tensor:
+    """Makes a tensor again from its pickle; its device's backend is loaded when it is needed."""
+    type = intern(Device(device), dt.by_name(dtype))
+    result = wrap(type.api.from_host(host, type.device.index or 0), type)
+    if requires_grad:
+        result._node = AccumulateGrad(result)
+    return result

@@ -1,0 +1,113 @@
+"""Functions that derivative formulas call besides operators: each is written in operators, so it can be differentiated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tensorplay_core.ops import _generated_functional as F
+from tensorplay_core.ops.shape_checks import normalize_dim, normalize_dims
+from tensorplay_core.tensor.tensor import Tensor
+
+Dims = int | Sequence[int] | None
+
+
+def _dims(dim: Dims, ndim: int) -> tuple[int, ...]:
+    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
+        return tuple(range(ndim))
+    return normalize_dims("sum", dim, ndim)
+
+
+def sum_backward(grad: Tensor, shape: tuple[int, ...], dim: Dims, keepdim: bool) -> Tensor:
+    """Spreads the gradient of a sum over the elements that were summed; ``shape`` is the input's."""
+    if not keepdim:
+        reduced = _dims(dim, len(shape))
+        grad = grad.reshape(tuple(1 if i in reduced else n for i, n in enumerate(shape)))
+    return grad.expand(shape)
+
+
+def mean_backward(grad: Tensor, shape: tuple[int, ...], dim: Dims, keepdim: bool) -> Tensor:
+    """Spreads the gradient of a mean over the elements that were averaged; ``shape`` is the input's."""
+    count = 1
+    for i in _dims(dim, len(shape)):
+        count *= shape[i]
+    return sum_backward(grad, shape, dim, keepdim) / count
+
+
+def max_backward(grad: Tensor, self: Tensor, result: Tensor) -> Tensor:
+    """Gives the gradient of a maximum to the elements that equal it, in equal parts; NaN counts as equal to NaN."""
+    mask = F.where(result == result, self == result, self != self)
+    hits = mask.to(self.dtype)
+    return grad * (hits / hits.sum())
+
+
+def max_dim_backward(grad: Tensor, indices: Tensor, shape: tuple[int, ...], dim: int, keepdim: bool) -> Tensor:
+    """Gives the gradient of a maximum along a dim to the element that was chosen."""
+    if not shape:
+        return grad.reshape(shape)
+    dim = normalize_dim("max", dim, len(shape))
+    if not keepdim:
+        grad, indices = grad.unsqueeze(dim), indices.unsqueeze(dim)
+    position = F.arange(shape[dim], device=indices.device).reshape([-1 if i == dim else 1 for i in range(len(shape))])
+    return F.where(indices == position, grad, 0)
+
+
+def permute_backward(grad: Tensor, dims: Sequence[int]) -> Tensor:
+    """Undoes a permutation of dims."""
+    ndim = grad.ndim
+    inverse = [0] * ndim
+    for i, dim in enumerate(dims):
+        inverse[normalize_dim("permute", dim, ndim)] = i
+    return grad.permute(inverse)
+
+
+def cat_backward(grad: Tensor, shapes: Sequence[tuple[int, ...]], dim: int) -> list[Tensor]:
+    """Cuts the gradient of a concatenation into those of its parts."""
+    dim = normalize_dim("cat", dim, grad.ndim)
+    parts, start = [], 0
+    for shape in shapes:
+        if shape == (0,) and grad.ndim != 1:  # an empty 1-d tensor joins anything and adds nothing
+            parts.append(grad.new_zeros(shape))
+            continue
+        end = start + shape[dim]
+        parts.append(F.slice(grad, dim, start, end))
+        start = end
+    return parts
+
+
+def sgn_backward(grad: Tensor, self: Tensor) -> Tensor:
+    """The gradient of ``sgn``: zero for real numbers, the tangential part over the modulus for complex ones."""
+    if not self.is_complex():
+        return grad * 0
+    modulus = self.abs()
+    safe = F.where(modulus == 0, 1, modulus)
+    sign = self.sgn()
+    part = grad / safe
+    return F.where(modulus == 0, 0, part - sign * (part * sign.conj()).real())
+
+
+def matmul_backward_self(grad: Tensor, shape: tuple[int, ...], other: Tensor) -> Tensor:
+    """The gradient of ``self @ other`` with respect to ``self``; batch dims are not summed."""
+    other = other.conj()
+    if other.ndim == 1:
+        return grad.unsqueeze(-1) * other  # (..., n) from (...,) and (m,); also the inner product
+    if len(shape) == 1:
+        return (grad.unsqueeze(-2) @ other.transpose(-2, -1)).squeeze(-2)
+    return grad @ other.transpose(-2, -1)
+
+
+def matmul_backward_other(grad: Tensor, self: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The gradient of ``self @ other`` with respect to ``other``; batch dims are not summed."""
+    self = self.conj()
+    if len(shape) == 1:
+        return grad * self if self.ndim == 1 else grad.unsqueeze(-1) * self
+    if self.ndim == 1:
+        return self.unsqueeze(-1) * grad.unsqueeze(-2)
+    return self.transpose(-2, -1) @ grad
+
+
+def zeros_like(input: Tensor) -> Tensor:
+    """Zeros of a tensor's shape, dtype and device."""
+    return input.new_zeros(input.shape)
+
+

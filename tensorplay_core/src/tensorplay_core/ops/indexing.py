@@ -1,0 +1,130 @@
+"""Indexing: ``x[i]`` as the view operators and the gather that it stands for, and ``x[i] = v``.
+
+Integers, slices, ``None`` and ``...`` become views; integer and bool tensors, and lists of them, one gather.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from tensorplay_core.errors import ArgumentError, AutogradError, DimError, fix
+from tensorplay_core.ops import _generated_functional_indexing as indexing
+from tensorplay_core.ops import _generated_functional_view as view
+from tensorplay_core.ops.creation import tensor
+from tensorplay_core.tensor.tensor import Tensor, TensorBase
+
+
+def _is_array(item: Any) -> bool:
+    return isinstance(item, (TensorBase, list)) or hasattr(item, "__array_interface__")
+
+
+def _expanded(key: Any, ndim: int) -> list[Any]:
+    """Returns an index as a list of items with ``...`` replaced by whole slices."""
+    items = list(key) if isinstance(key, tuple) else [key]
+    items = [_as_item(item) for item in items]
+    used = sum(_dims_used(item) for item in items if item is not Ellipsis)
+    if sum(item is Ellipsis for item in items) > 1:
+        raise DimError("index: at most one ... can stand in an index")
+    if used > ndim:
+        raise DimError(f"index: {used} indices for a tensor of {ndim} dims")
+    where = next((i for i, item in enumerate(items) if item is Ellipsis), len(items))
+    return [*items[:where], *[slice(None)] * (ndim - used), *items[where + 1 :]]
+
+
+def _as_item(item: Any) -> Any:
+    if item is None or item is Ellipsis or isinstance(item, (slice, int)):
+        return item
+    if _is_array(item):
+        index = item if isinstance(item, TensorBase) else tensor(item)
+        if index.numel() == 0 and isinstance(item, list):
+            index = index.to(_int64())
+        if not (index.dtype.is_integral or index.dtype.is_bool):
+            raise DimError(f"index: an index tensor is of an integer dtype or bool, not {index.dtype.name}")
+        return index
+    try:
+        return operator.index(item)
+    except TypeError:
+        raise ArgumentError(
+            f"index: an index is an int, a slice, None, ..., a tensor or a list, not {type(item).__name__}"
+        ) from None
+
+
+def _int64() -> Any:
+    from tensorplay_core.types.dtype import int64
+
+    return int64
+
+
+def _dims_used(item: Any) -> int:
+    if item is None or isinstance(item, bool):
+        return 0
+    if isinstance(item, TensorBase) and item.dtype.is_bool:
+        return item.ndim
+    return 1
+
+
+def _through_views(x: Tensor, items: list[Any]) -> tuple[Tensor, list[Tensor | None]]:
+    """Applies everything but index tensors as views; returns the view and the index tensors by its dims."""
+    dim = 0
+    gathers: list[Tensor | None] = []
+    for item in items:
+        if item is None:
+            x = view.unsqueeze(x, dim)
+            gathers.append(None)
+            dim += 1
+        elif isinstance(item, bool):  # as a 0-d mask: a new dim of size 1 or 0
+            x = view.unsqueeze(x, dim)
+            gathers.append(tensor([0] if item else [], dtype=_int64()))
+            dim += 1
+        elif isinstance(item, int):
+            x = view.select(x, dim, item)
+        elif isinstance(item, slice):
+            if item != slice(None):
+                x = _sliced(x, dim, item)
+            gathers.append(None)
+            dim += 1
+        else:
+            gathers.append(item)
+            dim += item.ndim if item.dtype.is_bool else 1
+    return x, gathers
+
+
+def _sliced(x: Tensor, dim: int, item: slice) -> Tensor:
+    parts = [None if p is None else operator.index(p) for p in (item.start, item.stop, item.step)]
+    step = 1 if parts[2] is None else parts[2]
+    if step < 1:
+        raise DimError(f"index: a slice's step is positive, not {step}" + fix("reverse with an index tensor."))
+    return view.slice(x, dim, parts[0], parts[1], step)
+
+
+def _getitem(self: Tensor, key: Any) -> Tensor:
+    """Returns ``self[key]``: a view unless an index tensor, list or mask takes part."""
+    if key.__class__ is int:
+        if not self._array.shape:
+            raise DimError("index: a 0-d tensor cannot be indexed" + fix("use .item() for its value."))
+        return view.select(self, 0, key)
+    x, gathers = _through_views(self, _expanded(key, self.ndim))
+    while gathers and gathers[-1] is None:
+        gathers.pop()
+    if gathers:
+        gathers = [g if g is None or g.device == x.device else g.to(device=x.device) for g in gathers]
+        return indexing.index(x, gathers)
+    return x if x is not self else view.slice(x, 0, None, None, 1) if x.ndim else view.reshape(x, ())
+
+
+def _setitem(self: Tensor, key: Any, value: Any) -> None:
+    """Writes ``value`` to ``self[key]``.
+
+    Raises:
+        AutogradError: a gradient would have to flow through the write, or an index tensor takes part.
+    """
+    x, gathers = _through_views(self.detach() if not self.requires_grad else self, _expanded(key, self.ndim))
+    if any(g is not None for g in gathers):
+        raise AutogradError(
+            "setitem: writing through an index tensor is not supported yet" + fix("use tp.where, or write through slices.")
+        )
+    source = value if isinstance(value, TensorBase) else tensor(value, dtype=self.dtype, device=self.device)
+    while source.ndim > x.ndim and source.shape[0] == 1:
+        source = view.select(source, 0, 0)
+    x.copy_(source)

@@ -1,0 +1,275 @@
+"""What happens at a backend key: tensors become arrays, the kernel runs, its result is checked and wrapped.
+
+The shape rule is asked first, so a call that cannot work raises before any kernel has run. The result's class, dtype and
+shape are what the operator promises, or the error names the kernel that broke the promise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorplay_core.dispatch import devices
+from tensorplay_core.dispatch.context import STATE
+from tensorplay_core.dispatch.operator import Operator, Registration
+from tensorplay_core.dispatch.tensor_type import TensorType, intern
+from tensorplay_core.errors import ArgumentError, AutogradError, DTypeError, KernelError, ShapeError, TensorPlayError, fix
+from tensorplay_core.ops import typing_rules
+from tensorplay_core.ops.arguments import plan_of, tensors_in
+from tensorplay_core.ops.shapes import RULES, Shaped
+from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
+from tensorplay_core.tensor.version import bump, share
+from tensorplay_core.types import dtype as dt
+from tensorplay_core.types.device import Device
+from tensorplay_core.types.dtype import DType
+
+
+_CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+needs_cast: set[tuple[Registration, TensorType]] = set()
+"""Kernels whose own result has another dtype than their operator promises, by the type that they computed in."""
+
+
+def takes(registration: Registration, kwargs: dict[str, Any]) -> bool:
+    """Whether a kernel takes the keywords that a call has changed."""
+    accepted = registration.keywords
+    return accepted is None or all(name in accepted for name in kwargs)
+
+
+def shaped(value: Any) -> Any:
+    """Returns what a shape rule sees of an argument."""
+    if isinstance(value, TensorBase):
+        return Shaped(value.shape, value._type.dtype)
+    if value.__class__ is tuple:
+        return tuple([shaped(v) for v in value])
+    return value
+
+
+def expected_shape(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Returns the shape or shapes that an operator's shape rule gives; None when it has none or data decides.
+
+    Raises:
+        ShapeError, DimError, ValueRangeError: the call cannot work.
+    """
+    if op.shape is None:
+        return None
+    return RULES[op.shape](op.display_name, *map(shaped, args), **{k: shaped(v) for k, v in kwargs.items()})
+
+
+def run(op: Operator, registration: Registration, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Runs a kernel that takes arrays, for tensors of any dtypes on one device.
+
+    Raises:
+        KernelError: the kernel raised, or broke a promise of its operator.
+    """
+    plan = plan_of(op)
+    shape = expected_shape(op, args, kwargs)
+    compute = compute_type(op, args, kwargs)
+    arrays = to_arrays(op, args, compute)
+    native = native_keywords(op, kwargs, compute)
+    if plan.writes:
+        check_writable(op, args[0])
+    try:
+        if compute.device.index:
+            with compute.api.device(compute.device.index):
+                result = registration.function(*arrays, **native)
+        else:
+            result = registration.function(*arrays, **native)
+    except (TensorPlayError, KeyboardInterrupt, MemoryError):
+        raise
+    except IndexError as error:
+        raise IndexKernelError(f"{op.display_name}: {error}") from error
+    except Exception as error:
+        raise KernelError(
+            f"{op.display_name}: the kernel of {registration.distribution} ({registration.where}) failed on "
+            f"{describe(args)}: {type(error).__name__}: {error}"
+        ) from error
+    if plan.writes:
+        bump(args[0])
+        return args[0]
+    return _wrap_results(op, registration, result, shape, compute, args, kwargs)
+
+
+class IndexKernelError(KernelError, IndexError):
+    """A kernel found an index out of range."""
+
+
+def describe(args: tuple[Any, ...]) -> str:
+    """Returns the tensors of a call for a message: dtype, shape and device."""
+    parts = [f"{t.dtype.name}{list(t.shape)}" for t in tensors_in(args, {})]
+    return f"({', '.join(parts)})" if parts else "()"
+
+
+def compute_type(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TensorType:
+    """Returns the type that the kernel's arrays have: the call's device, and the promoted dtype."""
+    tensors = list(tensors_in(args, {}))
+    if not tensors:
+        return creation_type(op, kwargs)
+    device = next((t._type.device for t in tensors if t._array.shape), tensors[0]._type.device)
+    dtype = typing_rules.tensor_dtype([v for _, v in typing_rules.promoted(op, args)])
+    if dtype is None or op.promote == "none":
+        dtype = tensors[0]._type.dtype
+    return intern(device, typing_rules.compute_dtype(op, dtype))
+
+
+def creation_type(op: Operator, kwargs: dict[str, Any]) -> TensorType:
+    """Returns the type that a creation operator makes."""
+    device: Device = kwargs.get("device") or devices.default_device()
+    dtype: DType = kwargs.get("dtype") or (dt.int64 if op.name == "randperm" else dt.get_default_dtype())
+    return intern(device, dtype)
+
+
+def to_arrays(op: Operator, args: tuple[Any, ...], compute: TensorType) -> list[Any]:
+    """Returns the arguments as a kernel takes them: arrays of the computed dtype, on the call's device."""
+    plan = plan_of(op)
+    promotes = op.promote != "none"
+    result = []
+    for spec, value in zip(plan.positional, args, strict=True):
+        if spec.kind == "Tensor":
+            dtype = compute if promotes and spec.name not in typing_rules.NOT_PROMOTED and not spec.items_optional else None
+            if spec.is_list:
+                result.append([to_array(v, dtype, compute) for v in value])
+            else:
+                result.append(to_array(value, dtype, compute))
+        elif spec.kind == "ScalarType":
+            result.append(None if value is None else intern(compute.device, value).native)
+        else:
+            result.append(value)
+    return result
+
+
+def to_array(value: Any, as_type: TensorType | None, compute: TensorType) -> Any:
+    """Returns one tensor's array, cast and moved where the call needs it."""
+    if value is None:
+        return None
+    type, array = value._type, value._array
+    if type.device != compute.device:  # a 0-d cpu tensor joins
+        target = intern(compute.device, type.dtype)
+        array = target.api.from_host(type.api.to_host(array), compute.device.index or 0)
+    if as_type is not None and type.dtype is not as_type.dtype:
+        array = compute.api.cast(array, as_type.native)
+    return array
+
+
+def native_keywords(op: Operator, kwargs: dict[str, Any], compute: TensorType) -> dict[str, Any]:
+    """Returns keyword-only arguments as a kernel takes them: native dtypes, device indices, arrays."""
+    if "creation" in op.tags:
+        kwargs = {**kwargs, "dtype": compute.dtype, "device": compute.device}
+    result = {}
+    for name, value in kwargs.items():
+        if value.__class__ is DType:
+            result[name] = intern(compute.device, value).native
+        elif value.__class__ is Device:
+            result[name] = value.index or 0
+        elif isinstance(value, TensorBase):
+            result[name] = value._array
+        else:
+            result[name] = value
+    return result
+
+
+def _wrap_results(
+    op: Operator,
+    registration: Registration,
+    result: Any,
+    shape: Any,
+    compute: TensorType,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    plan = plan_of(op)
+    if plan.returns != 1:
+        if not isinstance(result, (tuple, list)) or len(result) != plan.returns:
+            raise broken(op, registration, f"{plan.returns} results are promised, it returned {type(result).__name__}")
+        shapes = shape or (None,) * plan.returns
+        return tuple(
+            [_wrap(op, registration, r, s, None, compute, args) for r, s in zip(result, shapes, strict=True)]
+        )
+    wanted = typing_rules.result_type(op, compute)
+    if (dtype := kwargs.get("dtype")) is not None:
+        wanted = intern(compute.device, dtype)
+    return _wrap(op, registration, result, shape, wanted, compute, args)
+
+
+def _wrap(
+    op: Operator,
+    registration: Registration,
+    result: Any,
+    shape: Any,
+    wanted: TensorType | None,
+    compute: TensorType,
+    args: tuple[Any, ...],
+) -> Tensor:
+    api = compute.api
+    if not isinstance(result, compute.array_class):
+        try:
+            result = api.as_array(result)
+        except Exception as error:
+            raise broken(op, registration, f"it returned {type(result).__name__}, not an array") from error
+    if shape is not None and tuple(result.shape) != tuple(shape):
+        raise broken(op, registration, f"the result should have shape {tuple(shape)}, it returned {tuple(result.shape)}")
+    name = api.dtype_name(result)
+    if wanted is None:
+        wanted = intern(compute.device, dt.by_name(name))
+    elif name != wanted.dtype.name:
+        needs_cast.add((registration, compute))
+        result = api.cast(result, wanted.native)
+    y = wrap(result, wanted.inference_twin if STATE.get().inference else wanted)
+    if plan_of(op).view:
+        share(args[0], y)
+    elif any(t._array is result for t in tensors_in(args, {})):
+        raise broken(op, registration, "it returned one of its inputs, which the signature does not declare; return a copy")
+    return y
+
+
+def broken(op: Operator, registration: Registration, what: str) -> KernelError:
+    """Returns the error for a kernel that did not do what its operator promises."""
+    return KernelError(
+        f"{op.display_name}: the kernel of {registration.distribution} ({registration.where}) is wrong: {what}"
+    )
+
+
+def check_writable(op: Operator, tensor: Tensor) -> None:
+    """Refuses to write into memory where two elements are one.
+
+    Raises:
+        ShapeError: the tensor overlaps itself.
+    """
+    if tensor._type.api.overlaps_itself(tensor._array):
+        raise ShapeError(
+            f"{op.display_name}: the tensor to write to (shape {tensor.shape}, strides {tensor.stride()}) overlaps itself: "
+            "several of its elements are the same memory" + fix("clone() it first.")
+        )
+
+
+def check_cast(op: Operator, result: Any, target: Any, what: str) -> None:
+    """Refuses to store a result in a dtype of a lower kind: a float in an integer, a complex in a float.
+
+    Raises:
+        DTypeError: naming both dtypes.
+    """
+    if _CATEGORY[result.kind] > _CATEGORY[target.kind]:
+        raise DTypeError(
+            f"{op.display_name}: the result is {result.name}, which cannot be written to {what} of dtype {target.name}"
+            + fix(f"convert it to {result.name} first, or use the out-of-place operator.")
+        )
+
+
+def write_out(op: Operator, result: Any, out: Any, args: tuple[Any, ...]) -> Any:
+    """Writes a result to the tensor given as ``out=``.
+
+    Raises:
+        ArgumentError, ShapeError, DTypeError, AutogradError: ``out`` cannot take it; nothing is written then.
+    """
+    if not isinstance(out, TensorBase):
+        raise ArgumentError(f"{op.display_name}: out must be a Tensor, not {type(out).__name__}")
+    if result._node is not None or (out._node is not None and STATE.get().grad):
+        raise AutogradError(
+            f"{op.display_name}: out= cannot record a gradient" + fix("leave out= away, or call it in no_grad.")
+        )
+    check_cast(op, result.dtype, out.dtype, "out")
+    if out.shape != result.shape:
+        raise ShapeError(
+            f"{op.display_name}: out has shape {out.shape}, the result {result.shape}"
+            + fix("give out the shape of the result.")
+        )
+    check_writable(op, out)
+    return out.copy_(result)

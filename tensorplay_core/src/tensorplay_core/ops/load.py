@@ -1,0 +1,45 @@
+"""Puts the operators together: defines them, gives each its Autograd kernel, binds the methods of Tensor.
+
+Importing this module is what makes the framework usable; nothing below this floor needs it.
+"""
+
+from __future__ import annotations
+
+from tensorplay_core.autograd import methods as _autograd_methods
+from tensorplay_core.dispatch.keys import DispatchKey
+from tensorplay_core.dispatch.operator import Registration, location
+from tensorplay_core.dispatch.registry import REGISTRY
+from tensorplay_core.ops import _generated_functional as functional
+from tensorplay_core.ops import _generated_methods as _methods
+from tensorplay_core.ops import autograd_kernels, conversion
+from tensorplay_core.ops import methods as _operator_methods
+from tensorplay_core.ops._generated_autograd import NODES
+from tensorplay_core.plugins.lifecycle import connect
+from tensorplay_core.tensor.tensor import Tensor
+
+_BOUND = (_autograd_methods, _methods, _operator_methods)
+
+
+def _install() -> None:
+    for op, node in NODES:
+        op.node = node
+    for op in REGISTRY.operators.values():
+        if not op.is_inplace:
+            op.function = getattr(functional, op.name, None)
+        else:
+            op.function = getattr(Tensor, op.name, None)
+    autograd_kernels.install(REGISTRY.operators.values())
+    copy = Registration(
+        conversion._copy_to,
+        op="tp::_to_copy",
+        key=int(DispatchKey.Composite),
+        owner=autograd_kernels.CORE,
+        distribution=autograd_kernels.CORE,
+        where=location(conversion._copy_to),
+        level="tensor",
+    )
+    REGISTRY.publish(added=[copy])
+
+
+_install()
+connect()

@@ -1,0 +1,166 @@
+"""The methods of a tensor that are written by hand, over operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tensorplay_core.errors import ArgumentError, ShapeError
+from tensorplay_core.ops import _generated_functional as F
+from tensorplay_core.ops._generated_schemas_creation import FULL
+from tensorplay_core.ops.annotations import Number
+from tensorplay_core.ops.call import call
+from tensorplay_core.ops.conversion import to
+from tensorplay_core.ops.creation import _rebuild
+from tensorplay_core.ops.frontend import spread
+from tensorplay_core.ops.indexing import _getitem, _setitem
+from tensorplay_core.tensor.tensor import Tensor, TensorBase, bind
+from tensorplay_core.types import dtype as dt
+from tensorplay_core.types.dtype import DType
+
+
+@bind
+class OperatorMethods(TensorBase):
+    """Bound to :class:`Tensor`; see the module."""
+
+    __slots__ = ()
+
+    to = to
+    __getitem__ = _getitem
+    __setitem__ = _setitem
+
+    def cpu(self: Any) -> Tensor:
+        """Returns the tensor on the cpu."""
+        return to(self, device="cpu")
+
+    def cuda(self: Any, device: int | None = None) -> Tensor:
+        """Returns the tensor on a CUDA device."""
+        return to(self, device="cuda" if device is None else f"cuda:{device}")
+
+    def type(self: Any, dtype: DType) -> Tensor:
+        """Returns the tensor in another dtype."""
+        return to(self, dtype)
+
+    def bool(self: Any) -> Tensor:
+        """Returns the tensor as bool."""
+        return to(self, dt.bool_)
+
+    def int(self: Any) -> Tensor:
+        """Returns the tensor as int32."""
+        return to(self, dt.int32)
+
+    def long(self: Any) -> Tensor:
+        """Returns the tensor as int64."""
+        return to(self, dt.int64)
+
+    def half(self: Any) -> Tensor:
+        """Returns the tensor as float16."""
+        return to(self, dt.float16)
+
+    def bfloat16(self: Any) -> Tensor:
+        """Returns the tensor as bfloat16."""
+        return to(self, dt.bfloat16)
+
+    def float(self: Any) -> Tensor:
+        """Returns the tensor as float32."""
+        return to(self, dt.float32)
+
+    def double(self: Any) -> Tensor:
+        """Returns the tensor as float64."""
+        return to(self, dt.float64)
+
+    def contiguous(self: Any) -> Tensor:
+        """Returns the tensor itself if its memory is in C order, else a copy that is."""
+        return self if self.is_contiguous() else self.clone()  # type: ignore[no-any-return]
+
+    def view(self: Any, *sizes: Any) -> Tensor:
+        """Returns a view of another shape.
+
+        Raises:
+            ShapeError: the strides do not allow a view; ``reshape`` would copy.
+        """
+        shape = spread(sizes, None, "view")
+        result = F.reshape(self, shape)
+        api = self._type.api
+        if self.numel() and not self.is_contiguous() and not api.may_alias(self._array, result._array):
+            raise ShapeError(
+                f"view: shape {self.shape} with strides {self.stride()} cannot be viewed as {result.shape}; "
+                "use reshape, which copies, or contiguous() first"
+            )
+        return result
+
+    def view_as(self: Any, other: Tensor) -> Tensor:
+        """Returns a view of another tensor's shape."""
+        return self.view(other.shape)  # type: ignore[no-any-return]
+
+    def reshape_as(self: Any, other: Tensor) -> Tensor:
+        """Returns the tensor in another one's shape."""
+        return F.reshape(self, other.shape)
+
+    def expand_as(self: Any, other: Tensor) -> Tensor:
+        """Returns the tensor expanded to another one's shape."""
+        return F.expand(self, other.shape)
+
+    def flatten(self: Any, start_dim: Any = 0, end_dim: Any = -1) -> Tensor:
+        """Returns the tensor with the dims from ``start_dim`` to ``end_dim`` joined."""
+        from tensorplay_core.ops.shape_checks import normalize_dim
+
+        if not self.ndim:
+            return F.reshape(self, (1,))
+        first, last = (normalize_dim("flatten", d, self.ndim) for d in (start_dim, end_dim))
+        if first > last:
+            raise ArgumentError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
+        joined = 1
+        for n in self.shape[first : last + 1]:
+            joined *= n
+        return F.reshape(self, (*self.shape[:first], joined, *self.shape[last + 1 :]))
+
+    @property
+    def T(self: Any) -> Tensor:
+        """The tensor with its dims in reverse order."""
+        return F.permute(self, tuple(range(self.ndim))[::-1])
+
+    @property
+    def mT(self: Any) -> Tensor:
+        """The tensor with its last two dims swapped."""
+        return F.transpose(self, -2, -1)
+
+    def t(self: Any) -> Tensor:
+        """Returns the transpose of a matrix; a vector or scalar as it is.
+
+        Raises:
+            ShapeError: the tensor has more than two dims.
+        """
+        if self.ndim > 2:
+            raise ShapeError(f"t: takes a tensor of at most 2 dims, not {self.ndim}; use transpose or mT")
+        return F.transpose(self, 0, 1) if self.ndim == 2 else self  # type: ignore[no-any-return]
+
+    def new_full(
+        self: Any, size: Sequence[Any], fill_value: Number, *, dtype: DType | None = None, device: Any = None
+    ) -> Tensor:
+        """Returns a tensor of this one's dtype and device, filled with one number."""
+        return call(  # type: ignore[no-any-return]
+            FULL,
+            (tuple(size), fill_value),
+            {"dtype": self.dtype if dtype is None else dtype, "device": self.device if device is None else device},
+        )
+
+    def new_zeros(self: Any, *size: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
+        """Returns zeros of this tensor's dtype and device."""
+        return self.new_full(spread(size, None, "new_zeros"), 0, dtype=dtype, device=device)  # type: ignore[no-any-return]
+
+    def new_ones(self: Any, *size: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
+        """Returns ones of this tensor's dtype and device."""
+        return self.new_full(spread(size, None, "new_ones"), 1, dtype=dtype, device=device)  # type: ignore[no-any-return]
+
+
+    def __reduce_ex__(self: Any, protocol: Any) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
+        """Pickles the elements, dtype and device by name, and whether a leaf requires grad."""
+        from tensorplay_core.errors import AutogradError, fix
+
+        if not self.is_leaf:
+            raise AutogradError("only leaves can be pickled: a computed tensor has a graph" + fix("pickle its .detach()."))
+        host = self._type.api.to_host(self._array)
+        return _rebuild, (host, self.dtype.name, str(self.device), self.requires_grad)
+
+

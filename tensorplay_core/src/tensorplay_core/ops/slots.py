@@ -1,0 +1,130 @@
+"""How a slot of a tensor type gets its kernel: offered by the slow path after a call that the fast path could have served.
+
+By then the kernel has run once for this type, and its result's class, dtype and shape have been checked; from now on they
+are trusted. Where the raw kernel needs a cast before or after it, the slot gets an adapter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tensorplay_core.dispatch.context import exclude
+from tensorplay_core.dispatch.key_set import KeySet
+from tensorplay_core.dispatch.keys import AUTOGRAD, PAGE, DispatchKey, family_of
+from tensorplay_core.dispatch.operator import Operator, Registration
+from tensorplay_core.dispatch.registry import REGISTRY
+from tensorplay_core.dispatch.resolution import at_key
+from tensorplay_core.dispatch.tensor_type import TensorType, intern, unresolved
+from tensorplay_core.ops import kernels, typing_rules
+from tensorplay_core.ops.arguments import plan_of
+from tensorplay_core.tensor.tensor import TensorBase, wrap
+
+CORE = "tensorplay-core"
+Kernel = Callable[..., Any]
+
+
+def offer(op: Operator, args: tuple[Any, ...], generation: int) -> None:
+    """Fills an operator's slot in the type of a call that has just succeeded, if the fast path may serve such calls.
+
+    Args:
+        op: the operator.
+        args: its positional arguments, normalised.
+        generation: of the operator's table before the call; a table that changed since makes the offer void.
+    """
+    tensors = [v for v in args if isinstance(v, TensorBase)]
+    if not tensors:
+        return
+    type = tensors[0]._type
+    if type.__dict__.get(op.slot) is not unresolved:
+        return
+    if any(t._type is not type for t in tensors[1:]) or any(v.__class__ is tuple and v and isinstance(v[0], TensorBase) for v in args):
+        return
+    with REGISTRY.lock:
+        if op.generation == generation and (kernel := kernel_for(op, type)) is not None:
+            type.__dict__[op.slot] = kernel
+
+
+def kernel_for(op: Operator, type: TensorType) -> Kernel | None:
+    """Returns what a type's slot may hold: a kernel on raw arrays, or None where every call takes the slow path."""
+    if not op.fast or type.special or not _only_default_layers(op, type.page):
+        return None
+    step = at_key(op, PAGE * type.page + type.key)
+    registration = step.registration
+    if registration is None:
+        return None
+    if step.slot == DispatchKey.Composite or registration.level == "tensor":
+        return None if op.composite == "implicit" else _lifted(op, type)
+    return adapted(op, registration, type)
+
+
+def _only_default_layers(op: Operator, page: int) -> bool:
+    """Whether no layer above the backends has a kernel of somebody else's for calls on a page."""
+    for slot in op.table:
+        if isinstance(slot, str):
+            if slot in ("Autograd", "Python") and op.table[slot][0].owner != CORE:
+                return False
+        elif slot // PAGE == page and family_of(slot % PAGE) == "Autograd":
+            return False
+    return True
+
+
+def adapted(op: Operator, registration: Registration, type: TensorType) -> Kernel:
+    """Returns a kernel as a type's slot needs it: with a cast before where it computes in another dtype, or after."""
+    compute = intern(type.device, typing_rules.compute_dtype(op, type.dtype))
+    kernel: Kernel = registration.function
+    if type.device.index:
+        kernel = _on_device(kernel, type)
+    if compute.dtype is not type.dtype:
+        kernel = _cast_before(op, kernel, compute)
+    if (registration, compute) in kernels.needs_cast:
+        wanted = typing_rules.result_type(op, compute)
+        assert wanted is not None
+        kernel = _cast_after(kernel, wanted)
+    return kernel
+
+
+def _on_device(kernel: Kernel, type: TensorType) -> Kernel:
+    api, index = type.api, type.device.index or 0
+
+    def on_device(*args: Any) -> Any:
+        with api.device(index):
+            return kernel(*args)
+
+    return on_device
+
+
+def _cast_before(op: Operator, kernel: Kernel, compute: TensorType) -> Kernel:
+    cast, native = compute.api.cast, compute.native
+    positions = frozenset(i for i in plan_of(op).tensor_positions)
+
+    def cast_before(*args: Any) -> Any:
+        return kernel(*[cast(a, native) if i in positions and a is not None else a for i, a in enumerate(args)])
+
+    return cast_before
+
+
+def _cast_after(kernel: Kernel, wanted: TensorType) -> Kernel:
+    cast, as_array, native = wanted.api.cast, wanted.as_array, wanted.native
+
+    def cast_after(*args: Any) -> Any:
+        return cast(as_array(kernel(*args)), native)
+
+    return cast_after
+
+
+def _lifted(op: Operator, type: TensorType) -> Kernel:
+    """Returns a kernel on arrays that runs an operator's kernel on tensors, below autograd."""
+    from tensorplay_core.ops.call import run
+
+    keys = KeySet(1 << type.key, type.page)
+    positions = frozenset(plan_of(op).tensor_positions)
+    copy = type.api.copy
+
+    def lifted(*args: Any) -> Any:
+        tensors = tuple([wrap(a, type) if i in positions and a is not None else a for i, a in enumerate(args)])
+        with exclude(AUTOGRAD):
+            result = run(op, keys, tensors, {})._array
+        return copy(result) if any(result is a for a in args) else result
+
+    return lifted

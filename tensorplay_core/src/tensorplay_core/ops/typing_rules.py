@@ -1,0 +1,127 @@
+"""The promote rules: which dtype an operator computes in, and which its result has.
+
+Python scalars take part with their kind alone, and become 0-d tensors of the dtype that the call computes in before
+anything else looks at them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorplay_core.dispatch.operator import Operator
+from tensorplay_core.dispatch.tensor_type import TensorType, intern
+from tensorplay_core.errors import ArgumentError, ValueRangeError
+from tensorplay_core.ops.arguments import SCALARS, plan_of
+from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
+from tensorplay_core.types import dtype as dt
+from tensorplay_core.types.device import Device
+from tensorplay_core.types.dtype import DType
+from tensorplay_core.types.promotion import promote, with_scalar
+
+CACHE_LIMIT = 4096
+NOT_PROMOTED = frozenset({"condition"})
+"""Arguments that choose rather than compute: they keep their dtype."""
+
+
+def promoted(op: Operator, args: tuple[Any, ...]) -> list[tuple[int, Any]]:
+    """Returns the positions and values of the tensor arguments that share one dtype."""
+    plan = plan_of(op)
+    return [(i, args[i]) for i in plan.tensor_positions if plan.positional[i].name not in NOT_PROMOTED]
+
+
+def tensor_dtype(values: list[Any]) -> DType | None:
+    """Returns the common dtype of the tensors among some values, None when there are none."""
+    result: DType | None = None
+    for value in values:
+        for tensor in value if value.__class__ is tuple else (value,):
+            if isinstance(tensor, TensorBase):
+                dtype = tensor._type.dtype
+                result = dtype if result is None else promote(result, dtype)
+    return result
+
+
+def compute_dtype(op: Operator, dtype: DType) -> DType:
+    """Returns what an operator computes in, given the common dtype of its inputs."""
+    if op.promote == "float" and not dtype.is_inexact:
+        return dt.get_default_dtype()
+    return dtype
+
+
+def result_type(op: Operator, compute: TensorType) -> TensorType | None:
+    """Returns the type of an operator's result, given the type it computes in; None when the kernel decides."""
+    return {
+        "default": compute.same_type,
+        "float": compute.same_type,
+        "keep": compute.same_type,
+        "bool": compute.bool_type,
+        "sum": compute.sum_type,
+        "index": compute.index_type,
+        "real": compute.real_type,
+    }.get(op.promote)
+
+
+def scalar_tensor(value: Any, dtype: DType, device: Device, inference: bool = False) -> Tensor:
+    """Returns a Python number as a 0-d tensor; integers wrap around, as PyTorch's do."""
+    type = intern(device, dtype, inference=inference)
+    kind = value.__class__
+    cache: dict[Any, Any] | None = type.ints if kind is int else None
+    if kind is float and value and value == value:  # as keys 0.0 and -0.0 are equal, and nan equals nothing
+        cache = type.floats
+    if cache is not None and (known := cache.get(value)) is not None:
+        return known  # type: ignore[no-any-return]
+    if kind is int and dtype.is_integral:
+        bits = 8 * dtype.itemsize
+        value_in_range = value & ((1 << bits) - 1)
+        if dtype.is_signed and value_in_range >= 1 << (bits - 1):
+            value_in_range -= 1 << bits
+        array = type.api.from_list(value_in_range, type.native)
+    else:
+        try:
+            array = type.api.from_list(value, type.native)
+        except OverflowError as error:
+            raise ValueRangeError(f"{value!r} does not fit {dtype.name}: {error}") from None
+    tensor = wrap(array, type)
+    if cache is not None and len(cache) < CACHE_LIMIT:
+        cache[value] = tensor
+    return tensor
+
+
+def scalars_to_tensors(op: Operator, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Replaces the Python numbers among the tensor arguments by 0-d tensors of the dtype that the call computes in.
+
+    Raises:
+        ArgumentError: no tensor is among them.
+    """
+    taking_part = promoted(op, args)
+    numbers = [(i, v) for i, v in taking_part if v.__class__ in SCALARS]
+    if not numbers:
+        return args
+    dtype = tensor_dtype([v for _, v in taking_part])
+    tensors = [v for v in args if isinstance(v, TensorBase)]
+    if not tensors:
+        raise ArgumentError(f"{op.display_name}: at least one argument must be a Tensor; all of them are numbers")
+    device = next((t._type.device for t in tensors if t._array.shape), tensors[0]._type.device)
+    for _, v in numbers:
+        if dtype is None:
+            dtype = {bool: dt.bool_, int: dt.int64, complex: dt.complex64}.get(v.__class__, dt.get_default_dtype())
+        dtype = with_scalar(dtype, v.__class__)
+    assert dtype is not None
+    result = list(args)
+    inference = all(t._type.inference for t in tensors)
+    for i, v in numbers:
+        result[i] = scalar_tensor(v, compute_dtype(op, dtype), device, inference)
+    return tuple(result)
+
+
+def scalar_like(tensor: Any, value: Any) -> Any:
+    """Returns a Python int or float as the cached 0-d tensor that goes with ``tensor``, or the value as it is.
+
+    This is the fast path of ``x * 2.0``: only where the scalar does not change the dtype and is in the cache already.
+    """
+    try:
+        type = tensor._type
+        if value.__class__ is float:
+            return type.floats.get(value, value)
+        return type.ints.get(value, value)
+    except AttributeError:
+        return value

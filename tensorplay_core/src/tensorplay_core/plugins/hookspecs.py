@@ -1,0 +1,116 @@
+"""The four hooks that a backend may implement, and the answer of its probe.
+
+The hooks are the whole contract between core and a plugin module, so they carry a version of their own: a plugin's
+``backend.yaml`` states the range that it was written for and is checked against :data:`API_VERSION` before its code
+runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pluggy
+
+from tensorplay_core.errors import ArgumentError, ValueRangeError, did_you_mean
+
+if TYPE_CHECKING:
+    from tensorplay_core.dispatch.device_api import DeviceAPI
+    from tensorplay_core.dispatch.staging import Staging
+
+API_VERSION = "1.0"
+"""Version of the plugin API, apart from that of the distributions: the major number changes when a plugin must."""
+
+PROJECT = "tensorplay"
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@attrs.frozen
+class Availability:
+    """What a probe found out: can this machine run the backend, and if not, why and what mends it.
+
+    Attributes:
+        ok: whether the backend can be used here and now.
+        reason: why not, in one sentence; required when ``ok`` is false.
+        device_count: how many devices there are; an ``ok`` owner of a device that counts none is taken to have one.
+        fix: what the user can do about it.
+
+    Raises:
+        ArgumentError: a field of the wrong type.
+        ValueRangeError: no reason for a refusal, or a negative count.
+
+    Example:
+        >>> Availability(ok=False, reason="no driver was found", fix="install the vendor's driver").reason
+        'no driver was found'
+    """
+
+    ok: bool
+    reason: str = ""
+    device_count: int = 0
+    fix: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        """Refuses an answer that nobody could act on."""
+        for field, kind in (("ok", bool), ("reason", str), ("device_count", int), ("fix", str)):
+            value = getattr(self, field)
+            if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+                raise ArgumentError(f"Availability: {field} must be {kind.__name__}, got {value!r}")
+        if self.device_count < 0:
+            raise ValueRangeError(f"Availability: device_count must not be negative, got {self.device_count}")
+        if not self.ok and not self.reason.strip():
+            raise ValueRangeError("Availability: ok=False needs a reason, one sentence that the user will read")
+
+
+class Hooks:
+    """The hook specifications; a plugin implements those it needs as module functions marked ``@hookimpl``."""
+
+    @hookspec(firstresult=True)
+    def tensorplay_probe(self) -> Availability | None:
+        """Says whether the backend can work on this machine; must be quick and must not raise."""
+
+    @hookspec
+    def tensorplay_register(self, registry: Staging) -> None:
+        """Registers kernels: ``registry.impl(op, key, fn)``; runs after the module's ``library_impl`` blocks."""
+
+    @hookspec(firstresult=True)
+    def tensorplay_device(self) -> DeviceAPI | None:
+        """Returns the device API; required of the owner of a device, refused from an extender."""
+
+    @hookspec
+    def tensorplay_unload(self) -> None:
+        """Releases what the backend holds, after its kernels and its device are gone."""
+
+
+NAMES = tuple(name for name in vars(Hooks) if name.startswith(f"{PROJECT}_"))
+
+
+def plugin_manager() -> pluggy.PluginManager:
+    """Returns a fresh manager that knows the hooks; each backend has its own, so none sees another's."""
+    manager = pluggy.PluginManager(PROJECT)
+    manager.add_hookspecs(Hooks)
+    return manager
+
+
+def problems(manager: pluggy.PluginManager, plugin: Any) -> list[str]:
+    """Returns what is wrong with the hooks of a registered plugin: misspelt names, and hooks without ``@hookimpl``."""
+    found = []
+    marked = set()
+    for caller in manager.get_hookcallers(plugin) or ():
+        for implementation in caller.get_hookimpls():
+            marked.add(implementation.function.__name__)
+        if not caller.has_spec():
+            found.append(
+                f"there is no hook {caller.name!r}.{did_you_mean(caller.name, NAMES, limit=1)}{_choices(NAMES)}"
+            )
+    for name, value in sorted(vars(plugin).items() if hasattr(plugin, "__dict__") else ()):
+        ours = name.startswith(f"{PROJECT}_") and getattr(value, "__module__", None) == getattr(plugin, "__name__", "")
+        if ours and name in NAMES and callable(value) and name not in marked:
+            found.append(f"the function {name!r} is not marked with @hookimpl, so it would never be called")
+    return found
+
+
+def _choices(names: Iterable[str]) -> str:
+    return f" The hooks are {', '.join(names)}."

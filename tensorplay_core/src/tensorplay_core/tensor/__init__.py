@@ -1,0 +1,1 @@
+"""The tensor itself: an array, an interned type, and what autograd hangs on them."""

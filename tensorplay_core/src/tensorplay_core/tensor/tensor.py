@@ -1,0 +1,280 @@
+"""The tensor: five slots, and what can be said about a tensor without running an operator.
+
+A tensor is an array of its backend, an interned type, an autograd node (None unless a gradient is recorded) and a version
+cell (None until somebody saves or views it). Methods that run operators or autograd live on the floors above, in classes
+that derive from :class:`TensorBase`; :func:`bind` puts them on :class:`Tensor`, and the type checker sees them as bases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, overload
+
+from tensorplay_core.dispatch.tensor_type import TensorType
+from tensorplay_core.errors import ArgumentError, AutogradError, DimError, ShapeError, fix
+from tensorplay_core.tensor.version import Version
+from tensorplay_core.types.device import Device
+from tensorplay_core.types.dtype import DType
+
+if TYPE_CHECKING:
+    from tensorplay_core.autograd.methods import AutogradMethods
+    from tensorplay_core.autograd.node import Node
+    from tensorplay_core.ops._generated_methods import GeneratedMethods
+    from tensorplay_core.ops.methods import OperatorMethods
+
+
+class TensorBase:
+    """The slots of a tensor, and its metadata."""
+
+    __slots__ = ("__weakref__", "_array", "_grad", "_node", "_type", "_version")
+
+    _array: Any
+    _type: TensorType
+    _node: Node | None
+    _version: Version | None
+    _grad: Tensor | None
+
+    __array_ufunc__ = None  # NumPy's operators leave mixed expressions to ours
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the dims."""
+        return tuple(self._array.shape)
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self._type.dtype
+
+    @property
+    def device(self) -> Device:
+        """Where the tensor lives."""
+        return self._type.device
+
+    @property
+    def layout(self) -> str:
+        """``"strided"`` or ``"sparse"``."""
+        return self._type.layout
+
+    @property
+    def ndim(self) -> int:
+        """The number of dims."""
+        return len(self._array.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self._type.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.numel() * self._type.dtype.itemsize
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the tensor is on a CUDA device."""
+        return self._type.device.type == "cuda"
+
+    def dim(self) -> int:
+        """Returns the number of dims."""
+        return len(self._array.shape)
+
+    @overload
+    def size(self, dim: None = None) -> tuple[int, ...]: ...
+    @overload
+    def size(self, dim: int) -> int: ...
+    def size(self, dim: int | None = None) -> tuple[int, ...] | int:
+        """Returns all sizes, or that of one dim."""
+        if dim is None:
+            return self.shape
+        ndim = self.ndim
+        if not -max(ndim, 1) <= dim < max(ndim, 1) or ndim == 0:
+            raise DimError(f"size: dim {dim} is out of range for a tensor of {ndim} dims ({-ndim} to {ndim - 1})")
+        return self.shape[dim]
+
+    def numel(self) -> int:
+        """Returns the number of elements."""
+        count = 1
+        for size in self._array.shape:
+            count *= size
+        return count
+
+    def element_size(self) -> int:
+        """Returns the bytes per element."""
+        return self._type.dtype.itemsize
+
+    @overload
+    def stride(self, dim: None = None) -> tuple[int, ...]: ...
+    @overload
+    def stride(self, dim: int) -> int: ...
+    def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
+        """Returns the strides in elements, or that of one dim."""
+        strides = self._type.api.strides(self._array)
+        return strides if dim is None else strides[dim]
+
+    def is_contiguous(self) -> bool:
+        """Returns whether the elements lie in C order without gaps."""
+        return self._type.api.is_contiguous(self._array)
+
+    def is_floating_point(self) -> bool:
+        """Returns whether the dtype is a floating one."""
+        return self._type.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        """Returns whether the dtype is complex."""
+        return self._type.dtype.is_complex
+
+    def is_inference(self) -> bool:
+        """Returns whether the tensor was made in inference mode."""
+        return self._type.inference
+
+    def tolist(self) -> Any:
+        """Returns nested lists of Python numbers, or one number for a 0-d tensor."""
+        return self._type.api.to_list(self._array)
+
+    def item(self) -> Any:
+        """Returns the only element as a Python number.
+
+        Raises:
+            ShapeError: there is not exactly one element.
+        """
+        if self.numel() != 1:
+            raise ShapeError(f"item: a tensor of shape {self.shape} has {self.numel()} elements, not one")
+        value = self.tolist()
+        while isinstance(value, list):
+            value = value[0]
+        return value
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """Returns a NumPy array of the same elements, sharing memory where the device does.
+
+        Args:
+            force: detach and copy to the host where that is needed, instead of raising.
+
+        Raises:
+            AutogradError: the tensor requires a gradient.
+            ArgumentError: its device has memory of its own.
+        """
+        if not force:
+            if self._node is not None:
+                raise AutogradError(
+                    "numpy: the tensor requires grad, which a NumPy array would lose" + fix("call .detach().numpy().")
+                )
+            if not self._type.api.shares_memory_with_host:
+                raise ArgumentError(
+                    f"numpy: a tensor on {self.device} has no memory that NumPy can see" + fix("call .cpu().numpy().")
+                )
+        return self._type.api.to_host(self._array)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Converts for NumPy; under the same conditions as :meth:`numpy`."""
+        host = self.numpy()
+        if dtype is not None and host.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"a NumPy array of dtype {dtype} needs a copy, and copy=False forbids it")
+            return host.astype(dtype)
+        return host.copy() if copy else host
+
+    def __len__(self) -> int:
+        """The size of the first dim."""
+        if not self._array.shape:
+            raise ArgumentError("len() of a 0-d tensor")
+        return int(self._array.shape[0])
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """Iterates over the first dim."""
+        if not self._array.shape:
+            raise ArgumentError("iteration over a 0-d tensor")
+        return (self[i] for i in range(len(self)))  # type: ignore[index]
+
+    def __bool__(self) -> bool:
+        """The truth of the only element."""
+        if self.numel() != 1:
+            raise ShapeError(
+                f"the truth of a tensor of shape {self.shape} is ambiguous" + fix("compare, then reduce to one element.")
+            )
+        return bool(self.item())
+
+    def __float__(self) -> float:
+        """The only element as a float."""
+        return float(self.item())
+
+    def __int__(self) -> int:
+        """The only element as an int."""
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        """The only element as a complex number."""
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        """The only element, of an integer dtype, as an index."""
+        if not (self._type.dtype.is_integral or self._type.dtype.is_bool) or self.numel() != 1:
+            raise ArgumentError(
+                f"only a tensor of one integer element can be an index, not one of {self.dtype.name} and shape {self.shape}"
+            )
+        return int(self.item())
+
+    def __hash__(self) -> int:
+        """Hashes by identity: ``==`` compares elements."""
+        return id(self)
+
+    def __format__(self, spec: str) -> str:
+        """Formats the only element of a 0-d tensor, or the repr."""
+        if not self._array.shape and spec:
+            return format(self.item(), spec)
+        return object.__format__(self, spec)
+
+    def __repr__(self) -> str:
+        """Prints as PyTorch does."""
+        from tensorplay_core.tensor.printing import format_tensor
+
+        if not hasattr(self, "_type"):
+            return "<Tensor that was never initialised; make tensors with tp.tensor(...)>"
+        array, api = self._array, self._type.api
+        node = self._node
+        grad_fn = None if node is None or node.is_leaf else f"<{node.name}>"
+        return format_tensor(
+            lambda slices: api.to_list(array[slices]),
+            shape=self.shape,
+            dtype=self.dtype,
+            device=None if self.device.type == "cpu" else str(self.device),
+            requires_grad=node is not None and node.is_leaf,
+            grad_fn=grad_fn,
+        )
+
+
+if TYPE_CHECKING:
+
+    class Tensor(AutogradMethods, OperatorMethods, GeneratedMethods, TensorBase):
+        """A multi-dimensional array on some device, whose gradient can be recorded."""
+
+else:
+
+    class Tensor(TensorBase):
+        """A multi-dimensional array on some device, whose gradient can be recorded.
+
+        Make one with ``tp.tensor`` or another creation function; the class itself takes no arguments.
+        """
+
+        __slots__ = ()
+
+
+def bind(methods: type) -> type:
+    """Puts the methods and properties of a class on :class:`Tensor`; used by the floors above, as a decorator."""
+    for name, value in vars(methods).items():
+        if name not in ("__module__", "__dict__", "__weakref__", "__doc__", "__slots__", "__annotations__"):
+            setattr(Tensor, name, value)
+    return methods
+
+
+def wrap(array: Any, type: TensorType, node: Node | None = None, version: Version | None = None) -> Tensor:
+    """Returns a tensor over an array; nothing is checked or copied."""
+    self = Tensor()
+    self._array = array
+    self._type = type
+    self._node = node
+    self._version = version
+    return self
+

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+from tensorplay_core.errors import EnvironmentVariableError
+from tensorplay_core.plugins.environment import Settings, check_names, read
+
+
+def test_nothing_set_means_everything_is_allowed() -> None:
+    assert read({}) == Settings()
+    assert read({"TENSORPLAY_BACKENDS": " ", "TENSORPLAY_BACKEND_AUTOLOAD": ""}) == Settings()
+
+
+def test_allow_block_priority_and_autoload() -> None:
+    settings = read(
+        {
+            "TENSORPLAY_BACKENDS": "cpu, cuda",
+            "TENSORPLAY_BACKENDS_BLOCK": "cuda",
+            "TENSORPLAY_BACKENDS_PRIORITY": "foo=10, bar=-5",
+            "TENSORPLAY_BACKEND_AUTOLOAD": "0",
+        }
+    )
+    assert settings.blocked("cpu") == ""
+    assert settings.blocked("composite") == ""
+    assert settings.blocked("cuda") == "TENSORPLAY_BACKENDS_BLOCK names it"
+    assert settings.blocked("cpux") == "TENSORPLAY_BACKENDS=cpu,cuda does not name it"
+    assert settings.priority == {"foo": 10, "bar": -5}
+    assert settings.autoload is False
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "valid"),
+    [
+        ("TENSORPLAY_BACKENDS", "cpu;cuda", "such as cpu,cuda"),
+        ("TENSORPLAY_BACKENDS", "cpu,,cuda", "such as cpu,cuda"),
+        ("TENSORPLAY_BACKENDS_BLOCK", "CUDA", "such as cpu,cuda"),
+        ("TENSORPLAY_BACKENDS_PRIORITY", "foo", "such as foo=10"),
+        ("TENSORPLAY_BACKENDS_PRIORITY", "foo=high", "such as foo=10"),
+        ("TENSORPLAY_BACKEND_AUTOLOAD", "yes", "0 (load only"),
+    ],
+)
+def test_a_value_that_means_nothing_lists_the_valid_ones(variable: str, value: str, valid: str) -> None:
+    with pytest.raises(EnvironmentVariableError) as caught:
+        read({variable: value})
+    assert f"{variable}={value!r} means nothing" in str(caught.value)
+    assert valid in str(caught.value)
+    assert f"\nfix: correct or unset {variable}" in str(caught.value)
+
+
+def test_an_allowed_name_must_exist() -> None:
+    check_names(read({"TENSORPLAY_BACKENDS": "foo,cuda"}), ["foo"])
+    with pytest.raises(
+        EnvironmentVariableError, match=r"names 'fooo', and no such backend is installed\. Did you mean 'foo'"
+    ):
+        check_names(read({"TENSORPLAY_BACKENDS": "fooo"}), ["foo"])
+
+
+def test_a_blocked_name_need_not_be_installed_but_a_slip_is_told() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_names(read({"TENSORPLAY_BACKENDS_BLOCK": "elsewhere,cuda"}), ["foo"])
+    with pytest.warns(RuntimeWarning, match="Did you mean 'mydevice'"):
+        check_names(read({"TENSORPLAY_BACKENDS_BLOCK": "mydevcie"}), ["mydevice"])
