@@ -7,7 +7,6 @@ happened, where, the nearest valid choices, and the remedy; :func:`did_you_mean`
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -91,6 +90,8 @@ def did_you_mean(wrong: str, valid: Iterable[str], *, limit: int = 3) -> str:
         >>> did_you_mean("ad", ["add", "sub"])
         " Did you mean 'add'?"
     """
+    import difflib  # here, because only errors need it and it is a tenth of the import
+
     near = difflib.get_close_matches(wrong, list(valid), n=limit, cutoff=0.6)
     return f" Did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
 

@@ -17,6 +17,10 @@ BLOCK = 64 * 1024
 """Elements that a blocked kernel handles at once: few enough to stay in the cache, enough to hide the calls."""
 
 
+FEW = 256
+"""Elements up to which the number of calls decides, and not what they do."""
+
+
 @quietly
 def kernels(general: Kernels) -> Kernels:
     """Returns the replacements; ``general`` serves the dtypes that they leave out."""
@@ -43,6 +47,9 @@ def kernels(general: Kernels) -> Kernels:
         dtype = self.dtype
         if dtype is not single and dtype is not double:
             return general_sigmoid(self)
+        if self.size <= FEW and dtype is single:
+            e = exp(negative(self), dtype=double)
+            return divide(one[double], add(e, one[double])).astype(single)
         if self.size > BLOCK and self.flags.c_contiguous:
             result = np.empty_like(self)
             flat, out = self.reshape(-1), result.reshape(-1)

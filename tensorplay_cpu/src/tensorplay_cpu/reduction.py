@@ -13,37 +13,39 @@ import numpy as np
 
 from tensorplay_composite.arrays import Kernels, quietly
 
-_AS_ARRAY: dict[str, Any] = {"out": ...} if np.lib.NumpyVersion(np.__version__) >= "2.3.0" else {}
+_HAS_ELLIPSIS = np.lib.NumpyVersion(np.__version__) >= "2.3.0"
+"""Whether ufuncs take ``out=...``; on an older NumPy the general kernels serve what relies on it."""
+
+_REMEMBERED = 4096
+"""How many element counts are kept as ready arrays."""
 
 
 @quietly
-def kernels(general: Kernels) -> Kernels:
-    """Returns the replacements; ``general`` serves the dtypes that they leave out."""
-    total, largest, exp, log, subtract, divide = (
-        np.add.reduce,
-        np.maximum.reduce,
-        np.exp,
-        np.log,
-        np.subtract,
-        np.divide,
-    )
-    single, double, int64, array = np.dtype("float32"), np.dtype("float64"), np.dtype("int64"), np.asarray
-    general_sum, general_mean, as_array = general["sum"], general["mean"], _AS_ARRAY
-    general_softmax, general_log_softmax, general_max_dim = (
-        general["softmax"],
-        general["log_softmax"],
-        general["max.dim"],
-    )
-    general_max, general_argmax = general["max"], general["argmax"]
+def sums(general: Kernels) -> Kernels:
+    """``sum`` and ``mean`` of float32 and float64."""
+    total, divide, array = np.add.reduce, np.divide, np.asarray
+    single, double = np.dtype("float32"), np.dtype("float64")
+    general_sum, general_mean = general["sum"], general["mean"]
 
     def sum(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
         dtype = self.dtype
         if dtype is single or dtype is double:
             if dim is None or dim.__class__ is int:
-                return total(self, dim, None, keepdims=keepdim, **as_array)
+                return total(self, dim, None, keepdims=keepdim, out=...)
             if self.ndim:
-                return total(self, tuple(dim) or None, None, keepdims=keepdim, **as_array)
+                return total(self, tuple(dim) or None, None, keepdims=keepdim, out=...)
         return general_sum(self, dim, keepdim)
+
+    counts: dict[tuple[int, Any], Any] = {}
+
+    def as_count(count: int, dtype: Any) -> Any:
+        """A count as a 0-d array: a Python number would cost the division twice its time."""
+        result = counts.get((count, dtype))
+        if result is None:
+            result = array(count, dtype)
+            if len(counts) < _REMEMBERED:
+                counts[count, dtype] = result
+        return result
 
     def mean(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
         dtype = self.dtype
@@ -56,25 +58,46 @@ def kernels(general: Kernels) -> Kernels:
             else:
                 axis = tuple(dim) or None
                 count = math.prod([self.shape[d] for d in axis]) if axis else self.size
-            return divide(total(self, axis, None, keepdims=keepdim, **as_array), array(count, dtype), **as_array)
+            result = total(self, axis, None, keepdims=keepdim, out=...)
+            return divide(result, as_count(count, dtype), result)
         return general_mean(self, dim, keepdim)
+
+    return {"sum": sum, "mean": mean} if _HAS_ELLIPSIS else {}
+
+
+@quietly
+def extremes(general: Kernels) -> Kernels:
+    """``max`` and ``argmax`` of everything that has an order."""
+    largest, array, int64 = np.maximum.reduce, np.asarray, np.dtype("int64")
+    general_max, general_max_dim, general_argmax = general["max"], general["max.dim"], general["argmax"]
 
     def max(self: Any) -> Any:
         if self.dtype.kind == "c":
             return general_max(self)
-        return largest(self, None, **as_array)
+        return largest(self, None, out=...)
 
     def max_dim(self: Any, dim: int, keepdim: bool = False) -> tuple[Any, Any]:
-        # With no tie between 0.0 and -0.0 to tell apart, the largest value is the value at the index.
+        # The largest value is the value at the index, up to the sign of a zero.
         if self.ndim == 0 or self.dtype.kind == "c":
             return general_max_dim(self, dim, keepdim)
         indices = self.argmax(dim, keepdims=keepdim)
-        return largest(self, dim, keepdims=keepdim, **as_array), array(indices, int64)
+        return largest(self, dim, keepdims=keepdim, out=...), array(indices, int64)
 
     def argmax(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
         if self.ndim == 0 or self.dtype.kind == "c":
             return general_argmax(self, dim, keepdim)
         return array(self.argmax(dim, keepdims=keepdim), int64)
+
+    made = {"argmax": argmax}
+    return {**made, "max": max, "max.dim": max_dim} if _HAS_ELLIPSIS else made
+
+
+@quietly
+def exponentials(general: Kernels) -> Kernels:
+    """``softmax`` and ``log_softmax`` of float32 and float64, in one array of temporaries."""
+    total, largest, exp, log = np.add.reduce, np.maximum.reduce, np.exp, np.log
+    subtract, divide, single, double = np.subtract, np.divide, np.dtype("float32"), np.dtype("float64")
+    general_softmax, general_log_softmax = general["softmax"], general["log_softmax"]
 
     def softmax(self: Any, dim: int) -> Any:
         dtype = self.dtype
@@ -92,12 +115,9 @@ def kernels(general: Kernels) -> Kernels:
         scale = total(exp(result), dim, keepdims=True)
         return subtract(result, log(scale, scale), result)
 
-    return {
-        "sum": sum,
-        "mean": mean,
-        "max": max,
-        "max.dim": max_dim,
-        "argmax": argmax,
-        "softmax": softmax,
-        "log_softmax": log_softmax,
-    }
+    return {"softmax": softmax, "log_softmax": log_softmax}
+
+
+def kernels(general: Kernels) -> Kernels:
+    """Returns the replacements; ``general`` serves the dtypes that they leave out."""
+    return {**sums(general), **extremes(general), **exponentials(general)}

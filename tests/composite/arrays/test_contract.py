@@ -36,7 +36,10 @@ def test_signature_binds_in_the_contracts_order(k, name):
     if hasattr(kernel, "nin"):
         assert kernel.nin == len(positional)
         return
-    signature = inspect.signature(kernel)
+    try:
+        signature = inspect.signature(kernel)
+    except ValueError:  # a C function that says nothing about itself
+        return
     signature.bind(*positional)
     named = list(signature.parameters)
     own = inspect.isfunction(kernel)

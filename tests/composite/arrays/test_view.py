@@ -78,6 +78,14 @@ def test_expand(k):
     assert k["expand"](x, (2, 3)).strides == (8, 0)
     assert k["expand"](x, (2, 1)).flags.writeable and k["expand"](x, (1, 1, 2, 1)).flags.writeable
     assert k["expand"](x, (1, 1, 2, 1)).shape == (1, 1, 2, 1)
+    for dtype in ("float32", "float64", "int8"):
+        y = np.arange(6, dtype=dtype).reshape(2, 3)
+        for z in (y, y.T, y[:, ::-1], y[:, :1], y[::2, ::2], y[:0], np.asfortranarray(y), y[:1, None]):
+            for size in ((5, *z.shape), z.shape, (*z.shape[:-1], z.shape[-1]), (2, 1, *z.shape)):
+                result = k["expand"](z, size)
+                np.testing.assert_array_equal(result, np.broadcast_to(z, size))
+                assert result.flags.writeable == (result.size == z.size) or z.size == 0
+                assert z.size == 0 or np.shares_memory(result, z)
     backwards = np.arange(6.0).reshape(2, 3)[:, ::-1]
     np.testing.assert_array_equal(k["expand"](backwards, (2, 2, 3)), np.broadcast_to(backwards, (2, 2, 3)))
     for size in ((3, 3), (2,), (1, 2), (-1, 2, 3), (2, -2), (-3, 2, 1)):

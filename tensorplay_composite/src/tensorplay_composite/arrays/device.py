@@ -151,7 +151,9 @@ class ArrayDevice(DeviceAPI):
     def overlaps_itself(self, array: Any) -> bool:
         """Whether two elements are the same memory, as after ``expand``."""
         strides = getattr(array, "strides", None)
-        return strides is not None and any(step == 0 and n > 1 for step, n in zip(strides, array.shape, strict=True))
+        if strides is None or 0 in array.shape:  # NumPy gives an array without elements strides of 0
+            return False
+        return any(step == 0 and n > 1 for step, n in zip(strides, array.shape, strict=True))
 
     def manual_seed(self, seed: int) -> None:
         """Seeds the device's random numbers."""

@@ -14,8 +14,8 @@ from tensorplay_core.errors import DTypeError, fix
 
 
 @quietly
-def kernels(xp: Any, support: Support) -> Kernels:
-    """Returns the reductions over ``xp``."""
+def sums(xp: Any, support: Support) -> Kernels:
+    """Kernels that add up."""
     kind, cast, single, int64 = support.kind, support.cast, support.single, support.int64
     add_up, asarray = support.sum, xp.asarray
 
@@ -47,6 +47,14 @@ def kernels(xp: Any, support: Support) -> Kernels:
         count = math.prod(self.shape[axis] for axis in axes)
         result = total / asarray(count, dtype=total.dtype)
         return cast(result, self.dtype) if what == "half" else result
+
+    return {"sum": sum, "mean": mean}
+
+
+@quietly
+def extremes(xp: Any, support: Support) -> Kernels:
+    """Kernels that look for the largest element."""
+    kind, cast, int64, asarray = support.kind, support.cast, support.int64, xp.asarray
 
     def order(name: str, self: Any) -> str:
         what = kind[self.dtype]
@@ -95,4 +103,9 @@ def kernels(xp: Any, support: Support) -> Kernels:
             return xp.zeros((), dtype=int64)
         return position("argmax", self, dim, keepdim)
 
-    return {"sum": sum, "mean": mean, "max": max, "max.dim": max_dim, "argmax": argmax}
+    return {"max": max, "max.dim": max_dim, "argmax": argmax}
+
+
+def kernels(xp: Any, support: Support) -> Kernels:
+    """Returns the reductions over ``xp``."""
+    return {**sums(xp, support), **extremes(xp, support)}

@@ -12,10 +12,9 @@ from tensorplay_core.errors import DimError, ShapeError, ValueRangeError
 
 
 @quietly
-def kernels(xp: Any, support: Support) -> Kernels:
-    """Returns the kernels of shape over ``xp``."""
+def sizes(xp: Any, support: Support) -> Kernels:
+    """Kernels that arrange all elements in another shape."""
     move, broadcast_to = support.permute, xp.broadcast_to
-    join = getattr(xp, "concat", None) or xp.concatenate
 
     def reshape(self: Any, shape: Any) -> Any:
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -61,6 +60,21 @@ def kernels(xp: Any, support: Support) -> Kernels:
     def unsqueeze(self: Any, dim: int) -> Any:
         return xp.expand_dims(self, axis=dim)
 
+    return {
+        "reshape": reshape,
+        "permute": permute,
+        "transpose": transpose,
+        "expand": expand,
+        "squeeze": squeeze,
+        "unsqueeze": unsqueeze,
+    }
+
+
+@quietly
+def parts(xp: Any, support: Support) -> Kernels:
+    """Kernels that take a part out, and the one that puts parts together."""
+    join = getattr(xp, "concat", None) or xp.concatenate
+
     def select(self: Any, dim: int, index: int) -> Any:
         # The ellipsis makes one element of a 1-d array a 0-d view, not a scalar.
         return self[(*leading[self.ndim][dim], index, ...)]
@@ -76,14 +90,9 @@ def kernels(xp: Any, support: Support) -> Kernels:
             tensors = [array for array in tensors if array.ndim != 1 or array.shape[0] != 0]
         return join(list(tensors), axis=dim)
 
-    return {
-        "reshape": reshape,
-        "permute": permute,
-        "transpose": transpose,
-        "expand": expand,
-        "squeeze": squeeze,
-        "unsqueeze": unsqueeze,
-        "select": select,
-        "slice": slice_,
-        "cat": cat,
-    }
+    return {"select": select, "slice": slice_, "cat": cat}
+
+
+def kernels(xp: Any, support: Support) -> Kernels:
+    """Returns the kernels of shape over ``xp``."""
+    return {**sizes(xp, support), **parts(xp, support)}

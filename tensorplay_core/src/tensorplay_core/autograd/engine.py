@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from tensorplay_core.autograd.modes import enable_grad, no_grad
-from tensorplay_core.autograd.node import AccumulateGrad, Node, Output
+from tensorplay_core.autograd.node import LEAF, OUTPUT, AccumulateGrad, Node, Output
 from tensorplay_core.errors import AutogradError, fix
 from tensorplay_core.tensor.tensor import Tensor, wrap
 
@@ -63,91 +63,119 @@ class Pass:
         self.retain = retain
         self.found: dict[Node, Tensor] = {}
         self._wanted = None if wanted is None else set(wanted)
-        self._heap: list[int] = []
-        self._nodes: dict[int, Node] = {}
-        self._grads: dict[int, Any] = {}
-        self._leaves: list[tuple[AccumulateGrad, Tensor]] = []
+        self._waiting: list[int] = []
+        """Numbers of the nodes that have a gradient, a heap: nodes made last come first."""
+        self._pending: dict[int, list[Any]] = {}
+        """Number to [node, the sum of its gradients so far]."""
 
     def add(self, node: Node, grad: Tensor) -> None:
         """Adds a gradient of a node's result."""
-        if grad.shape != node.shape or grad._type is not node.type:
+        if grad._array.shape != node.shape or grad._type is not node.type:
             grad = fit(grad, node)
         number = node.number
-        known = self._grads.get(number)
-        if known is not None:
-            self._grads[number] = known + grad
+        pending = self._pending.get(number)
+        if pending is None:
+            self._pending[number] = [node, grad]
+            heappush(self._waiting, number)
         else:
-            self._grads[number] = grad
-            self._nodes[number] = node
-            heappush(self._heap, -number)
+            pending[1] = pending[1] + grad
 
     def run(self) -> None:
         """Walks the graph from what was added."""
-        needed = None if self._wanted is None else _leading_to(self._wanted, list(self._nodes.values()))
-        with enable_grad() if self.graph else no_grad():
-            while self._heap:
-                number = -heappop(self._heap)
-                node, grad = self._nodes.pop(number), self._grads.pop(number)
-                if self._wanted is not None and node in self._wanted:
-                    self.found[node] = grad
+        wanted = self._wanted
+        needed = None if wanted is None else _leading_to(wanted, [node for node, _ in self._pending.values()])
+        if self.graph:
+            with enable_grad():
+                leaves = self._walk(needed)
+        else:  # saved tensors come back without their nodes, so nothing can be recorded: no scope is needed
+            leaves = self._walk(needed)
+        if wanted is None:
+            for leaf, grad in leaves:
+                accumulate(leaf, grad, self.graph)
+
+    def _walk(self, needed: set[Node] | None) -> list[tuple[AccumulateGrad, Tensor]]:
+        """Runs every node that has a gradient, in order; returns the leaves that were reached.
+
+        The loop is one function, with :meth:`add` inlined, because a graph of small tensors spends its time here.
+        """
+        wanted, waiting, pending, graph, retain = self._wanted, self._waiting, self._pending, self.graph, self.retain
+        get = pending.get
+        leaves: list[tuple[AccumulateGrad, Tensor]] = []
+        while waiting:
+            node, grad = pending.pop(heappop(waiting))
+            if wanted is not None and node in wanted:
+                self.found[node] = grad
+            if node.kind:
+                if node.kind == LEAF:
+                    leaves.append((node, grad))
+                    continue
                 if needed is not None and node not in needed:
                     continue
-                if node.is_leaf:
-                    if self._wanted is None:
-                        self._leaves.append((node, grad))  # type: ignore[arg-type]
-                elif node.__class__ is Output:
+                if node.kind == OUTPUT:
                     self._hand_over(node, grad)
+                    continue
+                grad = [self._zeros(node, i) if g is None else g for i, g in enumerate(grad)]
+            elif needed is not None and node not in needed:
+                continue
+            if node.saved is None:
+                raise freed(node)
+            for edge, g in zip(node.edges, node.backward(grad, graph)):  # noqa: B905  codegen gives one an edge
+                if edge is None or g is None or (needed is not None and edge not in needed):
+                    continue
+                if g._array.shape != edge.shape or g._type is not edge.type:
+                    g = fit(g, edge)
+                known = get(edge.number)
+                if known is None:
+                    pending[edge.number] = [edge, g]
+                    heappush(waiting, edge.number)
                 else:
-                    self._step(node, grad, needed)
-        for leaf, grad in self._leaves:
-            accumulate(leaf, grad, self.graph)
+                    known[1] = known[1] + g
+            if node.holds_tensors and not retain:
+                node.saved = None
+        return leaves
 
-    def _step(self, node: Node, grad: Any, needed: set[Node] | None) -> None:
-        if node.saved is None:
-            raise AutogradError(
-                f"{node.name} has been walked by an earlier backward pass, which freed what it had saved"
-                + fix("pass retain_graph=True to the first backward, or compute the loss again.")
-            )
-        if isinstance(node.shape, tuple) and grad.__class__ is list:
-            grad = [self._zeros(node, i) if g is None else g for i, g in enumerate(grad)]
-        grads = node.backward(grad, self.graph)
-        if not self.retain and node.holds_tensors:
-            node.saved = None
-        for edge, g in zip(node.edges, grads, strict=True):
-            if edge is not None and g is not None and (needed is None or edge in needed):
-                self.add(edge, g)
-
-    def _hand_over(self, node: Node, grad: Tensor) -> None:
+    def _hand_over(self, node: Output, grad: Tensor) -> None:
         parent = node.edges[0]
-        assert parent is not None and isinstance(node, Output)
-        grads = self._grads.get(parent.number)
-        if grads is None:
-            grads = self._grads[parent.number] = [None] * len(parent.shape)
-            self._nodes[parent.number] = parent
-            heappush(self._heap, -parent.number)
-        grads[node.index] = grad
+        assert parent is not None
+        pending = self._pending.get(parent.number)
+        if pending is None:
+            pending = self._pending[parent.number] = [parent, [None] * len(parent.shape)]
+            heappush(self._waiting, parent.number)
+        pending[1][node.index] = grad
 
     def _zeros(self, node: Node, index: int) -> Tensor:
         type, shape = node.type[index], node.shape[index]
         return Tensor.new_zeros(wrap(None, type), shape) if type.dtype.is_inexact else wrap(None, type)
 
 
-def _leading_to(wanted: set[Node], roots: list[Node]) -> set[Node]:
-    """Returns the nodes reachable from the roots that lead to a wanted one, the wanted ones included."""
-    leads: dict[Node, bool] = {}
+def freed(node: Node) -> AutogradError:
+    """Returns the error for a node that an earlier pass has walked."""
+    return AutogradError(
+        f"{node.name} has been walked by an earlier backward pass, which freed what it had saved"
+        + fix("pass retain_graph=True to the first backward, or compute the loss again.")
+    )
+
+
+def _leading_to(wanted: set[Node], roots: list[Node]) -> set[Node] | None:
+    """Returns the nodes that lead from the roots to a wanted one, those included; None when every node does."""
+    reachable = set(roots)
     stack = list(roots)
+    every_leaf = True
     while stack:
-        node = stack[-1]
-        if node in leads:
-            stack.pop()
-            continue
-        waiting = [e for e in node.edges if e is not None and e not in leads]
-        if waiting:
-            stack.extend(waiting)
-            continue
-        leads[node] = node in wanted or any(e is not None and leads[e] for e in node.edges)
-        stack.pop()
-    return {node for node, does in leads.items() if does}
+        node = stack.pop()
+        if not node.edges and node not in wanted:
+            every_leaf = False
+        for edge in node.edges:
+            if edge is not None and edge not in reachable:
+                reachable.add(edge)
+                stack.append(edge)
+    if every_leaf:
+        return None
+    leads = set()
+    for node in sorted(reachable, key=lambda n: -n.number):  # inputs before what was computed from them
+        if node in wanted or any(edge in leads for edge in node.edges):
+            leads.add(node)
+    return leads
 
 
 def accumulate(leaf: AccumulateGrad, grad: Tensor, graph: bool) -> None:

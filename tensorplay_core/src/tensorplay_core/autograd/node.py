@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tensorplay_core.dispatch.tensor_type import TensorType
 from tensorplay_core.errors import AutogradError, fix
-from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
-from tensorplay_core.tensor.version import version_of
+from tensorplay_core.tensor.tensor import Tensor, TensorBase
 
 if TYPE_CHECKING:
     from tensorplay_core.dispatch.operator import Operator
 
-next_number = itertools.count(1).__next__
-"""Serial numbers of nodes; a node's inputs always have smaller ones, which is the order of a backward pass."""
-_next_leaf = itertools.count(-1, -1).__next__
+next_number = itertools.count(-1, -1).__next__
+"""Serial numbers of nodes, downwards: a node comes before its inputs, which is the order of a backward pass."""
+_next_leaf = itertools.count(1).__next__
+
+PLAIN, LEAF, OUTPUT, MULTIPLE = range(4)
+"""Kinds of nodes: an operator's, a leaf's, one result of several, an operator's with several results."""
 
 Saved = tuple[Any, TensorType, "Node | None", list[Any], int]
 """A saved tensor: array, type, node (None for the node's own result), version cell, version when saved."""
@@ -41,7 +43,7 @@ class Node:
     __slots__ = ("__weakref__", "edges", "number", "saved", "shape", "type")
 
     op: ClassVar[Operator | None] = None
-    is_leaf: ClassVar[bool] = False
+    kind: ClassVar[int] = PLAIN
     holds_tensors: ClassVar[bool] = False
     """Whether ``saved`` holds tensors, so that a backward pass frees it and a second one must raise."""
     saves_input: ClassVar[tuple[str, ...]] = ()
@@ -63,6 +65,11 @@ class Node:
         raise NotImplementedError
 
     @property
+    def is_leaf(self) -> bool:
+        """Whether this is a leaf's node."""
+        return self.kind == LEAF
+
+    @property
     def name(self) -> str:
         """The node's name, such as ``MulBackward``."""
         return type(self).__name__
@@ -81,7 +88,7 @@ class AccumulateGrad(Node):
     """The node of a leaf: where a gradient arrives. It holds its tensor weakly."""
 
     __slots__ = ("variable",)
-    is_leaf = True
+    kind = LEAF
     variable: weakref.ref[TensorBase]
 
     def __init__(self, variable: TensorBase) -> None:
@@ -98,6 +105,7 @@ class Output(Node):
     """One result of an operator with several: hands its gradient to the operator's node."""
 
     __slots__ = ("index",)
+    kind = OUTPUT
     index: int
 
     def __init__(self, parent: Node, index: int, type: TensorType, shape: tuple[int, ...]) -> None:
@@ -171,9 +179,11 @@ def save(tensor: Any, of: Node | None = None) -> Saved | None:
             "a tensor made in inference mode cannot be saved for a backward pass"
             + fix("clone() it outside inference mode, or make it there with tp.no_grad() instead.")
         )
-    cell = version_of(tensor)
-    node = None if of is not None and tensor._node is of else tensor._node
-    return (tensor._array, tensor._type, node, cell, cell[0])
+    cell = tensor._version
+    if cell is None:
+        cell = tensor._version = [0, False]
+    node = tensor._node
+    return (tensor._array, tensor._type, node if node is not of else None, cell, cell[0])
 
 
 def unpack(saved: Saved | None, of: Node, name: str, graph: bool, own: bool = False) -> Any:
@@ -199,6 +209,9 @@ def unpack(saved: Saved | None, of: Node, name: str, graph: bool, own: bool = Fa
             f"and it was modified in place since: it is at version {cell[0]} now"
             + fix("clone() the tensor before writing to it, or use the out-of-place operator.")
         )
-    if not graph:
-        return wrap(array, type)
-    return wrap(array, type, of if own else node, cell)
+    y = Tensor()
+    y._array = array
+    y._type = type
+    y._node = (of if own else node) if graph else None
+    y._version = cell
+    return y

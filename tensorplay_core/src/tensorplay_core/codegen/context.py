@@ -106,6 +106,11 @@ class CodegenContext:
         )
 
 
+def import_order(name: str) -> tuple[int, str]:
+    """Sorts names of one import as ruff does: constants, classes, the rest."""
+    return (0 if name.isupper() else 1 if name[:1].isupper() else 2, name)
+
+
 def lines(*blocks: str | Iterable[str]) -> list[str]:
     """Flattens strings and iterables of strings into one list of lines."""
     result: list[str] = []

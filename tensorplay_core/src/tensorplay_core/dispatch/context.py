@@ -47,7 +47,14 @@ class State:
 
     def replace(self, **changes: Any) -> State:
         """Returns a copy with some fields changed."""
-        return State(**{name: changes.get(name, getattr(self, name)) for name in self.__slots__})
+        get = changes.get
+        return State(
+            get("include", self.include),
+            get("exclude", self.exclude),
+            get("grad", self.grad),
+            get("inference", self.inference),
+            get("probe", self.probe),
+        )
 
     def __eq__(self, other: object) -> bool:
         """Whether every field is the same."""

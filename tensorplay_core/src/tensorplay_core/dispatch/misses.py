@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import key_name, slot_name
@@ -40,6 +39,8 @@ def kernel_missing(op: Operator, keys: KeySet, why: str = "") -> KernelMissing:
     if why:
         head = f"{op.display_name}: {why}"
     if trace_misses():
+        import traceback
+
         stack = traceback.format_list(traceback.extract_stack(sys._getframe(1), limit=FRAMES))
         text = f"tensorplay: kernel miss: operator {op.qualified_name}, key {key} of {keys!r}\n"
         text += f"registered: {registered(op)}\nPython stack, at most {FRAMES} frames, innermost last:\n"

@@ -194,7 +194,7 @@ class Operator:
     @property
     def is_inplace(self) -> bool:
         """Whether the operator writes into its first argument."""
-        return self.name.endswith("_") and not self.name.endswith("__")
+        return self.name.endswith("_") and "!)" in self.schema_text
 
     def kernel_at(self, slot: Slot) -> Registration | None:
         """Returns the registration on top of a slot, or None when the slot is empty."""

@@ -6,7 +6,6 @@ changes nothing. Signatures are checked now, so that no call has to.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -135,6 +134,8 @@ def check_signature(op: Operator, registration: Registration) -> None:
     Raises:
         RegistrationError: with both signatures.
     """
+    import inspect  # here, because kernels are registered when a backend is first used, not at import
+
     function, schema = registration.function, op.schema
     if not callable(function):
         raise RegistrationError(f"a kernel is a callable, not {function!r}")

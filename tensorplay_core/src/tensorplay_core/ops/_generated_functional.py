@@ -33,7 +33,6 @@ from tensorplay_core.ops._generated_functional_pointwise import (
     absolute,
     add,
     clone,
-    conj,
     div,
     divide,
     eq,
@@ -82,6 +81,7 @@ from tensorplay_core.ops._generated_functional_view import (
     unsqueeze,
 )
 from tensorplay_core.ops.conversion import (
+    conj,
     to,
 )
 from tensorplay_core.ops.creation import (

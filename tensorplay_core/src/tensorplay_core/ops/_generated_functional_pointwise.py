@@ -10,7 +10,6 @@ from tensorplay_core.ops._generated_schemas_pointwise import (
     ABS,
     ADD,
     CLONE,
-    CONJ,
     DIV,
     EQ,
     EXP,
@@ -47,7 +46,7 @@ def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
 
     Gradients:
         self: grad
-        other: grad * alpha
+        other: grad if alpha == 1 else grad * alpha
 
     """
     c = other.__class__
@@ -89,7 +88,7 @@ def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
 
     Gradients:
         self: grad
-        other: -grad * alpha
+        other: -grad if alpha == 1 else -grad * alpha
 
     """
     c = other.__class__
@@ -589,41 +588,6 @@ def relu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(RELU, (input,), None, out)  # type: ignore[no-any-return]
-
-
-def conj(input: Tensor) -> Tensor:
-    """tp.conj(input) -> Tensor
-
-    The complex conjugate; a real tensor is returned as it is.
-
-    Gradients:
-        self: grad.conj()
-
-    """
-    try:
-        t = input._type
-        if not (active.special or t.special):
-            r = t.k_conj(input._array)
-            if r.__class__ is not t.array_class:
-                r = t.as_array(r)
-            y = Tensor()
-            y._array = r
-            y._type = o = t.same_type
-            y._node = y._version = None
-            n0 = input._node
-            if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = CONJ.node()
-                n.number = next_number()
-                n.edges = (n0,)
-                n.type = o
-                n.shape = r.shape
-                n.saved = ()
-            elif active.inference and STATE.get().inference:
-                y._type = o.inference_twin
-            return y
-    except Exception:  # whatever it is, the slow path meets it again and says it properly
-        pass
-    return call(CONJ, (input,))  # type: ignore[no-any-return]
 
 
 def real(input: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ class AddBackward(Node):
     """The gradient of ``add``.
 
     self: grad
-    other: grad * alpha
+    other: grad if alpha == 1 else grad * alpha
 
     """
 
@@ -34,7 +34,7 @@ class AddBackward(Node):
         alpha, = node.saved
         edge_self, edge_other = node.edges
         grad_self = grad if edge_self is not None else None
-        grad_other = grad * alpha if edge_other is not None else None
+        grad_other = (grad if alpha == 1 else grad * alpha) if edge_other is not None else None
         return grad_self, grad_other
 
 
@@ -42,7 +42,7 @@ class SubBackward(Node):
     """The gradient of ``sub``.
 
     self: grad
-    other: -grad * alpha
+    other: -grad if alpha == 1 else -grad * alpha
 
     """
 
@@ -61,7 +61,7 @@ class SubBackward(Node):
         alpha, = node.saved
         edge_self, edge_other = node.edges
         grad_self = grad if edge_self is not None else None
-        grad_other = -grad * alpha if edge_other is not None else None
+        grad_other = (-grad if alpha == 1 else -grad * alpha) if edge_other is not None else None
         return grad_self, grad_other
 
 

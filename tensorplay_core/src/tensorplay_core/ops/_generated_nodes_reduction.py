@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorplay_core.autograd.node import Gradients, Node, record, save, unpack
+from tensorplay_core.autograd.node import MULTIPLE, Gradients, Node, record, save, unpack
 from tensorplay_core.ops import helpers as H
 from tensorplay_core.ops._generated_schemas_reduction import SUM, MEAN, MAX, MAX_DIM
 
@@ -92,6 +92,7 @@ class MaxDimBackward(Node):
 
     __slots__ = ()
     op = MAX_DIM
+    kind = MULTIPLE
     holds_tensors = True
 
     @staticmethod

@@ -147,7 +147,6 @@ CONJ = operator(
     promote="keep",
     tags=("core", "pointwise"),
     promises={"CPU": "conj", "CUDA": "conj"},
-    fast=True,
 )
 REAL = operator(
     "real(Tensor self) -> Tensor",

@@ -7,8 +7,9 @@ to the kernel as they are, and whatever is wrong with them ends up here.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections import namedtuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.errors import ArgumentError, did_you_mean
@@ -16,7 +17,9 @@ from tensorplay_core.ops.shape_checks import as_int, as_ints
 from tensorplay_core.tensor.tensor import TensorBase
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import as_dtype
-from tensorplay_core.types.schema import Argument, BaseType
+
+if TYPE_CHECKING:
+    from tensorplay_core.types.schema import Argument
 
 SCALARS = (bool, int, float, complex)
 
@@ -40,6 +43,7 @@ class Plan:
     Attributes:
         positional, keyword: its arguments.
         by_name: all of them.
+        result_class: makes one value of several results.
         view: the result shares the memory of the first argument.
         writes: the first argument is written to.
     """
@@ -55,13 +59,22 @@ class Plan:
         self.view = first is not None and first.alias is not None and not first.is_write
         self.tensor_positions = tuple(i for i, s in enumerate(self.positional) if s.kind == "Tensor")
         self.returns = len(schema.returns)
+        self.result_class = _result_class(op, tuple(r.name for r in schema.returns))
+
+
+def _result_class(op: Operator, names: tuple[str | None, ...]) -> Callable[[list[Any]], tuple[Any, ...]]:
+    """Returns what makes the results of a call one value: a named tuple where the schema names them."""
+    named = [name for name in names if name is not None]
+    if len(named) < 2 or len(named) < len(names):
+        return tuple
+    return namedtuple(op.name, named)._make
 
 
 def _spec(argument: Argument) -> Spec:
     type = argument.type
     return Spec(
         name=argument.name,
-        kind="int" if type.base is BaseType.SYMINT else type.base.value,
+        kind="int" if type.base.value == "SymInt" else type.base.value,
         optional=type.is_optional,
         is_list=type.is_list,
         items_optional=type.is_list and type.item.is_optional,

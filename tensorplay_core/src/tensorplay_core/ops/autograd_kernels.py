@@ -82,14 +82,8 @@ def check_inplace(op: Operator, target: Tensor, recording: bool) -> None:
     """Refuses the in-place writes after which a gradient would be wrong.
 
     Raises:
-        AutogradError: the tensor is a leaf that requires grad, shares memory with a view, or was made in inference mode.
+        AutogradError: the tensor is a leaf that requires grad, or shares memory with a view.
     """
-    state = STATE.get()
-    if target._type.inference and not state.inference:
-        raise AutogradError(
-            f"{op.display_name}: the tensor was made in inference mode and can be written to only there"
-            + fix("clone() it first.")
-        )
     if not recording:
         return
     if target._node is not None and target._node.is_leaf:
@@ -115,11 +109,10 @@ def in_place(op: Operator) -> Callable[..., Any]:
             result: Tensor = redispatch(op, below_autograd(keys), (self, *args), kwargs)
             return result
         inplace.check(op, (self, *args), kwargs)
-        # What a formula saves of the overwritten tensor must be what was there before.
+        # A formula must see the overwritten tensor, and whatever shares its memory, as they were before the write.
         node: type[Node] | None = source.node
-        first = source.schema.arguments[0].name
-        keeps = node is not None and first in node.saves_input
-        before = wrap(self._type.api.copy(self._array) if keeps else self._array, self._type, self._node)
+        before = _as_it_was(self) if node is not None and node.saves_input else wrap(self._array, self._type, self._node)
+        args = tuple([_as_it_was(a) if _shares_memory(a, self) else a for a in args])
         redispatch(op, below_autograd(keys), (self, *args), kwargs)
         if node is None:
             missing = NoFormula()
@@ -133,9 +126,20 @@ def in_place(op: Operator) -> Callable[..., Any]:
     return autograd
 
 
+def _as_it_was(tensor: Tensor) -> Tensor:
+    return wrap(tensor._type.api.copy(tensor._array), tensor._type, tensor._node)
+
+
+def _shares_memory(value: Any, target: Tensor) -> bool:
+    """Whether a write to ``target`` changes ``value``; tensors that share memory share their version cell."""
+    if not isinstance(value, Tensor):
+        return False
+    return value is target or (value._version is not None and value._version is target._version)
+
+
 def default_kernel(op: Operator) -> tuple[Callable[..., Any], str]:
     """Returns the Autograd kernel that an operator gets, and where it comes from."""
-    if op.is_inplace and op.schema.arguments[0].is_write:
+    if op.is_inplace:
         source = op.functional or op
         return in_place(op), location(source.node.backward if source.node is not None else in_place)
     if op.differentiable is not None and not any(op.differentiable):

@@ -7,6 +7,7 @@ from typing import Any
 from tensorplay_core.dispatch import devices
 from tensorplay_core.dispatch.tensor_type import intern
 from tensorplay_core.ops._generated_schemas_creation import _TO_COPY
+from tensorplay_core.ops._generated_schemas_pointwise import CONJ
 from tensorplay_core.ops.call import call
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 from tensorplay_core.types.device import Device
@@ -51,6 +52,17 @@ def to(
         return input.clone() if copy else input
     changes = {"dtype": wanted, "device": place}
     return call(_TO_COPY, (input,), changes)  # type: ignore[no-any-return]
+
+
+def conj(input: Tensor) -> Tensor:
+    """Returns the complex conjugate; a real tensor itself.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.conj(tp.tensor([1 + 2j]))
+        tensor([1.-2.j])
+    """
+    return call(CONJ, (input,)) if input._type.dtype.is_complex else input
 
 
 def _copy_to(tensor: Tensor, *, dtype: DType | None = None, device: Device | None = None) -> Tensor:

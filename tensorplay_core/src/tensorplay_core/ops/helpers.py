@@ -29,7 +29,7 @@ def sum_backward(grad: Tensor, shape: tuple[int, ...], dim: Dims, keepdim: bool)
 def mean_backward(grad: Tensor, shape: tuple[int, ...], dim: Dims, keepdim: bool) -> Tensor:
     """Spreads the gradient of a mean over the elements that were averaged; ``shape`` is the input's."""
     count = 1
-    for i in _dims(dim, len(shape)):
+    for i in _dims(dim, len(shape)) if shape else ():  # a 0-d tensor takes dim 0, and has none
         count *= shape[i]
     return sum_backward(grad, shape, dim, keepdim) / count
 

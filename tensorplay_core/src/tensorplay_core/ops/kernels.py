@@ -180,7 +180,7 @@ def _wrap_results(
         if not isinstance(result, (tuple, list)) or len(result) != plan.returns:
             raise broken(op, registration, f"{plan.returns} results are promised, it returned {type(result).__name__}")
         shapes = shape or (None,) * plan.returns
-        return tuple(
+        return plan.result_class(
             [_wrap(op, registration, r, s, None, compute, args) for r, s in zip(result, shapes, strict=True)]
         )
     wanted = typing_rules.result_type(op, compute)
@@ -228,11 +228,17 @@ def broken(op: Operator, registration: Registration, what: str) -> KernelError:
 
 
 def check_writable(op: Operator, tensor: Tensor) -> None:
-    """Refuses to write into memory where two elements are one.
+    """Refuses to write into memory where two elements are one, and to inference tensors outside inference mode.
 
     Raises:
         ShapeError: the tensor overlaps itself.
+        AutogradError: it was made in inference mode.
     """
+    if tensor._type.inference and not STATE.get().inference:
+        raise AutogradError(
+            f"{op.display_name}: the tensor was made in inference mode and can be written to only there"
+            + fix("clone() it first.")
+        )
     if tensor._type.api.overlaps_itself(tensor._array):
         raise ShapeError(
             f"{op.display_name}: the tensor to write to (shape {tensor.shape}, strides {tensor.stride()}) overlaps itself: "

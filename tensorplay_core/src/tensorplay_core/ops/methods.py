@@ -10,7 +10,7 @@ from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops._generated_schemas_creation import FULL
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
-from tensorplay_core.ops.conversion import to
+from tensorplay_core.ops.conversion import conj, to
 from tensorplay_core.ops.creation import _rebuild
 from tensorplay_core.ops.frontend import spread
 from tensorplay_core.ops.indexing import _getitem, _setitem
@@ -26,6 +26,7 @@ class OperatorMethods(TensorBase):
     __slots__ = ()
 
     to = to
+    conj = conj
     __getitem__ = _getitem
     __setitem__ = _setitem
 

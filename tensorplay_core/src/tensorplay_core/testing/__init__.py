@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from tensorplay_core.testing.close import assert_close as assert_close
     from tensorplay_core.testing.sample_specs import Sample as Sample
     from tensorplay_core.testing.sample_specs import TensorSpec as TensorSpec
+    from tensorplay_core.testing.slow_path import force_slow_path as force_slow_path
 
 _WHERE = {
     "Sample": "tensorplay_core.testing.sample_specs",
     "TensorSpec": "tensorplay_core.testing.sample_specs",
     "assert_close": "tensorplay_core.testing.close",
+    "force_slow_path": "tensorplay_core.testing.slow_path",
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import keyword
 from collections.abc import Iterator
 
-from tensorplay_core.codegen.context import HEADER, CodegenContext, constant, docstring, indent, lines, wrapped
+from tensorplay_core.codegen.context import HEADER, CodegenContext, constant, docstring, import_order, indent, lines, wrapped
 from tensorplay_core.codegen.contract import NativeFunction
 from tensorplay_core.codegen.signatures import Signature, joined, parameter_name, plural, signature, spread
 from tensorplay_core.codegen.targets.fast_path import fast_body, slow_call
@@ -94,13 +94,9 @@ def _gathered(context: CodegenContext, gathered: list[tuple[str, list[str]]]) ->
     body = [HEADER + '"""Every public function, generated or written by hand."""', "", "from __future__ import annotations", ""]
     everything = sorted(name for names in modules.values() for name in names)
     for module in sorted(modules):
-        body += wrapped(f"from tensorplay_core.ops.{module} import (", sorted(modules[module], key=_order), ")", 0)
+        body += wrapped(f"from tensorplay_core.ops.{module} import (", sorted(modules[module], key=import_order), ")", 0)
     body += ["", *wrapped("__all__ = [", [f'"{n}"' for n in everything], "]", 0)]
     return "\n".join(body) + "\n"
-
-
-def _order(name: str) -> tuple[bool, str]:
-    return (not name.isupper(), name)
 
 
 def doc_lines(context: CodegenContext, function: NativeFunction, sig: Signature) -> list[str]:

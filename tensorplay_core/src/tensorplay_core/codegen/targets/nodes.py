@@ -10,7 +10,16 @@ from collections.abc import Iterator
 
 import attrs
 
-from tensorplay_core.codegen.context import HEADER, CodegenContext, constant, docstring, indent, lines, wrapped
+from tensorplay_core.codegen.context import (
+    HEADER,
+    CodegenContext,
+    constant,
+    docstring,
+    import_order,
+    indent,
+    lines,
+    wrapped,
+)
 from tensorplay_core.codegen.contract import Derivative
 from tensorplay_core.codegen.formula import ast
 from tensorplay_core.codegen.formula.analysis import PRESENT
@@ -170,7 +179,8 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
             continue
         classes = [_node(context, plan(d)) for d in derivatives]
         text = "\n".join("\n".join(c) for c in classes)
-        used = [name for name in ("record", "save", "unpack") if f"{name}(" in text.replace(".record(", "")]
+        used = ["MULTIPLE"] if "MULTIPLE" in text else []
+        used += [name for name in ("record", "save", "unpack") if f"{name}(" in text.replace(".record(", "")]
         head = lines(
             HEADER + f'"""The gradients of the {family} operators: one node class per derivative record."""',
             "",
@@ -178,7 +188,7 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
             "",
             "from typing import Any",
             "",
-            f"from tensorplay_core.autograd.node import {', '.join(['Gradients', 'Node', *used])}",
+            f"from tensorplay_core.autograd.node import {', '.join(sorted(['Gradients', 'Node', *used], key=import_order))}",
             *(["from tensorplay_core.ops import _generated_functional as F"] if "F." in text else []),
             *(["from tensorplay_core.ops import helpers as H"] if "H." in text else []),
             *wrapped(
@@ -204,6 +214,8 @@ def _node(context: CodegenContext, plan: Plan) -> list[str]:
         "",
     ]
     body = lines(docstring(doc), "", "__slots__ = ()", f"op = {constant(derivative.function.base_name)}")
+    if len(derivative.schema.returns) > 1:
+        body.append("kind = MULTIPLE")
     if plan.holds_tensors:
         body.append("holds_tensors = True")
     if plan.saves_input:

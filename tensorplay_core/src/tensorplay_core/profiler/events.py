@@ -1,0 +1,109 @@
+"""One recorded step, and which kernel a step really runs.
+
+The kernel at the key of a call is not always what serves it: an array kernel that does not take a changed keyword leaves
+the call to Composite. The profiler and ``tp.explain`` both ask :func:`serving`, so they cannot disagree.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorplay_core.dispatch.keys import DispatchKey, key_name
+from tensorplay_core.dispatch.operator import Operator, Registration, Slot
+from tensorplay_core.dispatch.resolution import Step
+
+Shapes = tuple[tuple[int, ...], ...]
+
+
+def serving(op: Operator, step: Step, kwargs: dict[str, Any]) -> tuple[Slot | None, Registration | None]:
+    """Returns the slot and the kernel that serve a call at one step.
+
+    Args:
+        op: the operator.
+        step: what was found at the key.
+        kwargs: the keyword-only arguments that differ from their defaults.
+    """
+    found = step.registration
+    if found is None or found.level != "array" or step.slot == DispatchKey.Composite:
+        return step.slot, found
+    if found.keywords is None or all(name in found.keywords for name in kwargs):
+        return step.slot, found
+    composite = int(DispatchKey.Composite)
+    return composite, op.kernel_at(composite)
+
+
+class Event:
+    """One step of a call, or a block of :class:`record_function`.
+
+    Attributes:
+        depth: how many recorded steps enclose it.
+        op: the operator's name, or the block's.
+        key: the name of the dispatch key; empty for a block.
+        slot: the name of the table slot that served, such as ``Autograd`` or ``Composite``.
+        kernel, distribution, where: what ran, whose it is, and its ``file:line``.
+        seconds: from its begin to its end, steps inside included.
+        self_seconds: ``seconds`` without those of the steps inside.
+        shapes: of the tensor arguments; empty unless the profiler records shapes.
+        parent: the event that encloses it, or None.
+        number: the key's number.
+        error: the name of the exception that ended it, or empty.
+    """
+
+    __slots__ = (
+        "depth", "distribution", "error", "inner_seconds", "kernel", "key", "number", "op", "parent", "seconds", "shapes",
+        "slot", "where",
+    )  # fmt: skip
+
+    def __init__(self, op: str, parent: Event | None) -> None:
+        self.op = op
+        self.parent = parent
+        self.depth = parent.depth + 1 if parent is not None else 0
+        self.key = self.slot = self.kernel = self.distribution = self.where = self.error = ""
+        self.number = -1
+        self.seconds = self.inner_seconds = 0.0
+        self.shapes: Shapes = ()
+
+    @property
+    def self_seconds(self) -> float:
+        """The time that no step inside accounts for."""
+        return max(self.seconds - self.inner_seconds, 0.0)
+
+    @property
+    def continues(self) -> bool:
+        """Whether this is a later step of the call that its parent is a step of, reached by redispatch."""
+        parent = self.parent
+        return parent is not None and parent.op == self.op and 0 <= self.number < parent.number
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the event as plain values."""
+        return {
+            "depth": self.depth, "op": self.op, "key": self.key, "slot": self.slot, "kernel": self.kernel,
+            "distribution": self.distribution, "where": self.where, "seconds": self.seconds,
+            "self_seconds": self.self_seconds, "shapes": [list(shape) for shape in self.shapes], "error": self.error,
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        at = f" at {self.key}: {self.kernel}" if self.key else ""
+        return f"<Event {self.op}{at}, {self.seconds * 1e6:.1f} µs>"
+
+
+def step_event(op: Operator, step: Step, kwargs: dict[str, Any], parent: Event | None) -> Event:
+    """Returns the event of a step that is about to run."""
+    event = Event(op.display_name, parent)
+    slot, kernel = serving(op, step, kwargs)
+    event.number, event.key = step.key, key_name(step.key)
+    event.slot = slot if isinstance(slot, str) else key_name(slot) if slot is not None else ""
+    if kernel is not None:
+        event.kernel, event.distribution, event.where = kernel.kernel_name, kernel.distribution, kernel.where
+    return event
+
+
+def shapes_of(values: tuple[Any, ...]) -> Shapes:
+    """Returns the shapes of the tensors among some arguments, those in lists too."""
+    shapes: list[tuple[int, ...]] = []
+    for value in values:
+        if isinstance(value, tuple):
+            shapes += shapes_of(value)
+        elif hasattr(value, "_type") and hasattr(value, "_array"):  # this floor knows no tensor class
+            shapes.append(tuple(value._array.shape))
+    return tuple(shapes)
