@@ -9,12 +9,21 @@ tensor([2., 4.])
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorplay_core import __version__ as __version__
 from tensorplay_core import public as _public
 from tensorplay_core.public import *  # noqa: F403
 
+if TYPE_CHECKING:
+    from tensorplay_core import profiler as profiler
+    from tensorplay_core import testing as testing
+    from tensorplay_core.ops.explain import explain as explain
+    from tensorplay_core.ops.settings import set_default_device as set_default_device
+    from tensorplay_core.ops.settings import show_config as show_config
+    from tensorplay_core.plugins import public as backends
+else:
 
-def __getattr__(name: str) -> Any:
-    return getattr(_public, name)
+    def __getattr__(name: str) -> Any:
+        """Serves what is imported only when it is used: ``backends``, ``profiler``, ``testing``, ``explain``."""
+        return getattr(_public, name)

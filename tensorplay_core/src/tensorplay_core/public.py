@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from math import inf, nan, pi
 from typing import Any
 
 import tensorplay_core.ops.load  # noqa: F401  defines the operators and binds the methods of Tensor
@@ -23,7 +24,6 @@ from tensorplay_core.ops import nn
 from tensorplay_core.ops._generated_functional import *  # noqa: F403
 from tensorplay_core.ops._generated_functional import __all__ as _functions
 from tensorplay_core.ops.packets import ops
-from tensorplay_core.ops.settings import set_default_device, show_config
 from tensorplay_core.tensor.printing import set_printoptions
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.types.device import Device as device
@@ -53,20 +53,21 @@ from tensorplay_core.types.dtype import float64 as double
 from tensorplay_core.types.dtype import int32 as int
 from tensorplay_core.types.dtype import int64 as long
 
-inf = __import__("math").inf
-nan = __import__("math").nan
-pi = __import__("math").pi
 
 _LAZY = {
     "backends": "tensorplay_core.plugins.public",
     "profiler": "tensorplay_core.profiler",
     "testing": "tensorplay_core.testing",
     "explain": "tensorplay_core.ops.explain",
+    "set_default_device": "tensorplay_core.ops.settings",
+    "show_config": "tensorplay_core.ops.settings",
 }
+_FROM = ("explain", "set_default_device", "show_config")
+
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         module = import_module(_LAZY[name])
-        return module.explain if name == "explain" else module
+        return getattr(module, name) if name in _FROM else module
     raise AttributeError(f"module 'tensorplay' has no attribute {name!r}")

@@ -26,7 +26,7 @@ def kernels(general: Kernels) -> Kernels:
     """Returns the replacements; ``general`` serves the dtypes that they leave out."""
     absolute, add, divide, exp, maximum, negative = np.absolute, np.add, np.divide, np.exp, np.maximum, np.negative
     greater_equal, power, sign = np.greater_equal, np.power, np.sign
-    general_sigmoid, general_pow = general["sigmoid"], general["pow"]
+    general_sigmoid, general_pow, general_sgn = general["sigmoid"], general["pow"], general["sgn"]
     single, double = np.dtype("float32"), np.dtype("float64")
     one = {dtype: np.ones((), dtype) for dtype in (single, double)}
 
@@ -75,7 +75,8 @@ def kernels(general: Kernels) -> Kernels:
             return general_pow(self, exponent)
 
     def sgn(self: Any) -> Any:
-        return self.copy() if self.dtype.kind == "b" else sign(self)
+        kind = self.dtype.kind
+        return self.copy() if kind == "b" else general_sgn(self) if kind == "c" else sign(self)
 
     def clone(self: Any) -> Any:
         return self.copy()

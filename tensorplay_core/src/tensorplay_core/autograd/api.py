@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tensorplay_core.autograd.engine import Pass, root_gradient
+from tensorplay_core.autograd.engine import Pass, accumulate, root_gradient
 from tensorplay_core.autograd.node import Node
 from tensorplay_core.errors import ArgumentError, AutogradError, fix
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
@@ -14,8 +14,8 @@ Tensors = Tensor | Sequence[Tensor]
 
 
 def _as_tuple(value: Any, what: str) -> tuple[Any, ...]:
-    if isinstance(value, TensorBase) or value is None:
-        return (value,)
+    if isinstance(value, TensorBase) or not hasattr(value, "__iter__"):
+        value = (value,)
     values = tuple(value)
     for v in values:
         if v is not None and not isinstance(v, TensorBase):
@@ -78,14 +78,12 @@ def backward(
     leaves = _as_tuple(inputs, "inputs")
     if not leaves:
         raise ArgumentError("inputs is empty: name at least one tensor, or leave it out")
-    running = Pass(graph=create_graph, retain=retain, wanted=_nodes_of(leaves))
+    nodes = _nodes_of(leaves)
+    if not all(node.is_leaf for node in nodes):
+        raise AutogradError("inputs must be leaves: a tensor that was computed keeps no gradient")
+    running = Pass(graph=create_graph, retain=retain, wanted=nodes)
     _start(roots, gradients, running)
-    from tensorplay_core.autograd.engine import accumulate
-    from tensorplay_core.autograd.node import AccumulateGrad
-
-    for leaf in dict.fromkeys(x._node for x in leaves):
-        if not isinstance(leaf, AccumulateGrad):
-            raise AutogradError("inputs must be leaves: a tensor that was computed keeps no gradient")
+    for leaf in dict.fromkeys(nodes):
         if leaf in running.found:
             accumulate(leaf, running.found[leaf], create_graph)
 

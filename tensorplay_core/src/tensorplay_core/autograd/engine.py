@@ -7,6 +7,7 @@ pass has succeeded, so an exception leaves every ``.grad`` as it was.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Any
@@ -62,61 +63,65 @@ class Pass:
         self.graph = graph
         self.retain = retain
         self.found: dict[Node, Tensor] = {}
+        """The gradients of the leaves that were reached, and of the wanted nodes."""
         self._wanted = None if wanted is None else set(wanted)
-        self._waiting: list[int] = []
-        """Numbers of the nodes that have a gradient, a heap: nodes made last come first."""
         self._pending: dict[int, list[Any]] = {}
-        """Number to [node, the sum of its gradients so far]."""
+        """Number of a node to [node, the sum of its gradients so far]; what is computed first has the highest number."""
+        self._waiting: list[int] = []
+        """The keys of ``_pending`` as a heap: the node that was made last comes first."""
 
     def add(self, node: Node, grad: Tensor) -> None:
         """Adds a gradient of a node's result."""
         if grad._array.shape != node.shape or grad._type is not node.type:
             grad = fit(grad, node)
-        number = node.number
-        pending = self._pending.get(number)
-        if pending is None:
-            self._pending[number] = [node, grad]
-            heappush(self._waiting, number)
-        else:
+        if node.kind == LEAF:
+            known = self.found.get(node)
+            self.found[node] = grad if known is None else known + grad
+        elif (pending := self._pending.get(node.number)) is not None:
             pending[1] = pending[1] + grad
+        else:
+            self._pending[node.number] = [node, grad]
+            heappush(self._waiting, node.number)
 
     def run(self) -> None:
         """Walks the graph from what was added."""
-        wanted = self._wanted
-        needed = None if wanted is None else _leading_to(wanted, [node for node, _ in self._pending.values()])
+        needed = None
+        if self._wanted is not None:
+            needed = _leading_to(self._wanted, [node for node, _ in self._pending.values()])
         if self.graph:
             with enable_grad():
-                leaves = self._walk(needed)
+                self._walk(needed)
         else:  # saved tensors come back without their nodes, so nothing can be recorded: no scope is needed
-            leaves = self._walk(needed)
-        if wanted is None:
-            for leaf, grad in leaves:
+            self._walk(needed)
+        if self._wanted is None:
+            for leaf, grad in self.found.items():
                 accumulate(leaf, grad, self.graph)
 
-    def _walk(self, needed: set[Node] | None) -> list[tuple[AccumulateGrad, Tensor]]:
-        """Runs every node that has a gradient, in order; returns the leaves that were reached.
+    def _walk(self, needed: set[Node] | None) -> None:
+        """Runs every node that has a gradient, in order.
 
-        The loop is one function, with :meth:`add` inlined, because a graph of small tensors spends its time here.
+        One loop with :meth:`add` inlined, because a graph of small tensors spends its time here. ``ahead`` is a node that
+        waits outside the heap: along a chain it is always the next one.
         """
-        wanted, waiting, pending, graph, retain = self._wanted, self._waiting, self._pending, self.graph, self.retain
-        get = pending.get
-        leaves: list[tuple[AccumulateGrad, Tensor]] = []
-        while waiting:
-            node, grad = pending.pop(heappop(waiting))
-            if wanted is not None and node in wanted:
-                self.found[node] = grad
-            if node.kind:
-                if node.kind == LEAF:
-                    leaves.append((node, grad))
-                    continue
-                if needed is not None and node not in needed:
-                    continue
-                if node.kind == OUTPUT:
+        waiting, pending, found, graph, retain = self._waiting, self._pending, self.found, self.graph, self.retain
+        inner = {node for node in self._wanted or () if node.kind != LEAF}
+        ahead: Node | None = None
+        ahead_grad: Any = None
+        while ahead is not None or waiting:
+            if ahead is None or (waiting and waiting[0] < ahead.number):
+                node, grad = pending.pop(heappop(waiting))
+            else:
+                node, grad, ahead = ahead, ahead_grad, None
+            if inner and node in inner:
+                found[node] = grad
+            if needed is not None and not any(edge in needed for edge in node.edges):  # nothing below it is wanted
+                continue
+            kind = node.kind
+            if kind >= OUTPUT:
+                if kind == OUTPUT:
                     self._hand_over(node, grad)
                     continue
                 grad = [self._zeros(node, i) if g is None else g for i, g in enumerate(grad)]
-            elif needed is not None and node not in needed:
-                continue
             if node.saved is None:
                 raise freed(node)
             for edge, g in zip(node.edges, node.backward(grad, graph)):  # noqa: B905  codegen gives one an edge
@@ -124,19 +129,26 @@ class Pass:
                     continue
                 if g._array.shape != edge.shape or g._type is not edge.type:
                     g = fit(g, edge)
-                known = get(edge.number)
-                if known is None:
-                    pending[edge.number] = [edge, g]
-                    heappush(waiting, edge.number)
-                else:
+                number = edge.number
+                if number > 0:  # a leaf
+                    known = found.get(edge)
+                    found[edge] = g if known is None else known + g
+                elif edge is ahead:
+                    ahead_grad = ahead_grad + g
+                elif (known := pending.get(number)) is not None:
                     known[1] = known[1] + g
-            if node.holds_tensors and not retain:
+                elif ahead is None:
+                    ahead, ahead_grad = edge, g
+                else:
+                    pending[number] = [edge, g]
+                    heappush(waiting, number)
+            if kind and not retain:
                 node.saved = None
-        return leaves
 
-    def _hand_over(self, node: Output, grad: Tensor) -> None:
+    def _hand_over(self, node: Node, grad: Tensor) -> None:
+        """Gives the gradient of one result of several to the operator's node."""
         parent = node.edges[0]
-        assert parent is not None
+        assert parent is not None and isinstance(node, Output)
         pending = self._pending.get(parent.number)
         if pending is None:
             pending = self._pending[parent.number] = [parent, [None] * len(parent.shape)]
@@ -158,9 +170,7 @@ def freed(node: Node) -> AutogradError:
 
 def _leading_to(wanted: set[Node], roots: list[Node]) -> set[Node] | None:
     """Returns the nodes that lead from the roots to a wanted one, those included; None when every node does."""
-    reachable = set(roots)
-    stack = list(roots)
-    every_leaf = True
+    reachable, stack, every_leaf = set(roots), list(roots), True
     while stack:
         node = stack.pop()
         if not node.edges and node not in wanted:
@@ -178,19 +188,26 @@ def _leading_to(wanted: set[Node], roots: list[Node]) -> set[Node] | None:
     return leads
 
 
+_storing = threading.RLock()
+"""Held while a leaf's ``.grad`` is read and written: several threads may back up into one leaf."""
+
+
 def accumulate(leaf: AccumulateGrad, grad: Tensor, graph: bool) -> None:
     """Adds a gradient to a leaf's ``.grad``; what is stored is the leaf's own, never an alias."""
     variable = leaf.variable()
     if variable is None:
         return
-    old = getattr(variable, "_grad", None)
-    if old is None:
-        variable._grad = grad.clone() if graph else wrap(grad._type.api.copy(grad._array), grad._type)
-    elif graph or old._node is not None or old._type.inference:
-        with enable_grad() if graph else no_grad():
-            variable._grad = old + grad
-    else:
-        with no_grad():
+    with _storing:
+        old = getattr(variable, "_grad", None)
+        if graph:
+            with enable_grad():
+                variable._grad = grad.clone() if old is None else old + grad
+        elif old is None:
+            variable._grad = wrap(grad._type.api.copy(grad._array), grad._type)
+        elif old._node is not None or old._type.inference or old._type.api.overlaps_itself(old._array):
+            with no_grad():
+                variable._grad = old + grad
+        else:
             old.add_(grad)
 
 
@@ -207,6 +224,8 @@ def root_gradient(root: Tensor, gradient: Tensor | None, graph: bool) -> Tensor:
                 + fix("reduce it, e.g. with .sum(), or pass the gradient.")
             )
         return root.new_ones(root.shape)
+    if not graph and gradient.__class__ is Tensor and gradient._type is root._type and gradient.shape == root.shape:
+        return gradient if gradient._node is None else gradient.detach()
     if not isinstance(gradient, Tensor):
         raise AutogradError(f"a gradient is a Tensor or None, not {type(gradient).__name__}")
     if gradient.shape != root.shape:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tensorplay_core.autograd import api
+from tensorplay_core.autograd.engine import Pass, root_gradient
 from tensorplay_core.autograd.node import AccumulateGrad, Node
 from tensorplay_core.errors import ArgumentError, AutogradError, fix
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, bind, wrap
@@ -14,8 +15,6 @@ from tensorplay_core.tensor.version import version_of
 @bind
 class AutogradMethods(TensorBase):
     """Bound to :class:`Tensor`; see the module."""
-
-    __slots__ = ()
 
     @property
     def requires_grad(self) -> bool:
@@ -96,7 +95,12 @@ class AutogradMethods(TensorBase):
             >>> x.grad
             tensor([2., 4.])
         """
-        api.backward(self, gradient, retain_graph, create_graph, inputs)  # type: ignore[arg-type]
+        if inputs is not None or self._node is None:
+            api.backward(self, gradient, retain_graph, create_graph, inputs)  # type: ignore[arg-type]
+            return
+        running = Pass(graph=create_graph, retain=create_graph if retain_graph is None else retain_graph)
+        running.add(self._node, root_gradient(self, gradient, create_graph))  # type: ignore[arg-type]
+        running.run()
 
     def detach(self) -> Tensor:
         """Returns a tensor of the same memory that requires no grad; writes to it are seen by version checks."""

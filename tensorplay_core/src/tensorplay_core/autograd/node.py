@@ -22,8 +22,9 @@ next_number = itertools.count(-1, -1).__next__
 """Serial numbers of nodes, downwards: a node comes before its inputs, which is the order of a backward pass."""
 _next_leaf = itertools.count(1).__next__
 
-PLAIN, LEAF, OUTPUT, MULTIPLE = range(4)
-"""Kinds of nodes: an operator's, a leaf's, one result of several, an operator's with several results."""
+PLAIN, SAVING, LEAF, OUTPUT, MULTIPLE = range(5)
+"""Kinds of nodes: an operator's that saved no tensor, one that did and is freed by a pass, a leaf's, one result of several,
+an operator's with several results. One attribute, because the engine asks it of every node."""
 
 Saved = tuple[Any, TensorType, "Node | None", list[Any], int]
 """A saved tensor: array, type, node (None for the node's own result), version cell, version when saved."""
@@ -44,8 +45,6 @@ class Node:
 
     op: ClassVar[Operator | None] = None
     kind: ClassVar[int] = PLAIN
-    holds_tensors: ClassVar[bool] = False
-    """Whether ``saved`` holds tensors, so that a backward pass frees it and a second one must raise."""
     saves_input: ClassVar[tuple[str, ...]] = ()
     """The inputs whose values are saved: an in-place call must copy the one that it overwrites."""
 
@@ -186,7 +185,7 @@ def save(tensor: Any, of: Node | None = None) -> Saved | None:
     return (tensor._array, tensor._type, node if node is not of else None, cell, cell[0])
 
 
-def unpack(saved: Saved | None, of: Node, name: str, graph: bool, own: bool = False) -> Any:
+def unpack(saved: Saved, of: Node, name: str, graph: bool, own: bool = False) -> Tensor:
     """Returns a saved tensor, after checking that nobody has written to it.
 
     Args:
@@ -199,8 +198,6 @@ def unpack(saved: Saved | None, of: Node, name: str, graph: bool, own: bool = Fa
     Raises:
         AutogradError: the tensor was modified in place since it was saved.
     """
-    if saved is None:
-        return None
     array, type, node, cell, number = saved
     if cell[0] != number:
         op = of.op.display_name if of.op is not None else of.name

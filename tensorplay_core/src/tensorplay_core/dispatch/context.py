@@ -2,10 +2,15 @@
 
 Everything that a ``with`` block can change about dispatch is a field of :class:`State`. A new thread starts with the
 defaults, an asyncio task with a copy, and leaving a scope restores what was there before it, whatever was raised.
+
+A state has effect exactly as long as the scope that made it is open, and counted in :mod:`active`. Where another context
+still holds it then (a task that was started inside the scope, a generator that is closed late), it turns into the state
+beneath: otherwise the slow path, which reads states, and the fast path, which trusts the counters, would disagree.
 """
 
 from __future__ import annotations
 
+import sys
 from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -28,7 +33,7 @@ class State:
         probe: called around every step of a call when a profiler is open, else None.
     """
 
-    __slots__ = ("exclude", "grad", "include", "inference", "probe")
+    __slots__ = ("_heirs", "exclude", "grad", "include", "inference", "probe")
 
     def __init__(
         self,
@@ -44,6 +49,7 @@ class State:
         self.grad = grad
         self.inference = inference
         self.probe = probe
+        self._heirs: list[State] | None = None
 
     def replace(self, **changes: Any) -> State:
         """Returns a copy with some fields changed."""
@@ -56,9 +62,18 @@ class State:
             get("probe", self.probe),
         )
 
+    def close(self, beneath: State) -> None:
+        """Turns this state into the one beneath it, for every context that still holds it: its scope has ended."""
+        self.include, self.exclude, self.probe = beneath.include, beneath.exclude, beneath.probe
+        self.grad, self.inference = beneath.grad, beneath.inference
+        for heir in self._heirs or ():
+            heir.close(self)
+        if beneath is not _DEFAULT and sys.getrefcount(self) > _unshared:
+            beneath._heirs = [*(beneath._heirs or ()), self]
+
     def __eq__(self, other: object) -> bool:
         """Whether every field is the same."""
-        return isinstance(other, State) and all(getattr(self, n) == getattr(other, n) for n in self.__slots__)
+        return isinstance(other, State) and all(getattr(self, name) == getattr(other, name) for name in _FIELDS)
 
     def __hash__(self) -> int:
         """Hashes by the bitmaps and flags."""
@@ -71,7 +86,11 @@ class State:
         return special, not self.grad, self.inference
 
 
-STATE: ContextVar[State] = ContextVar("tensorplay_state", default=State())
+_FIELDS = ("exclude", "grad", "include", "inference", "probe")
+_DEFAULT = State()
+_unshared = 0
+"""References to a state that no other context holds, as :meth:`State.close` counts them; measured below."""
+STATE: ContextVar[State] = ContextVar("tensorplay_state", default=_DEFAULT)
 
 
 class Scope:
@@ -109,9 +128,11 @@ class Scope:
     ) -> None:
         """Restores what was there before."""
         previous, state = self._entered.pop()
+        counts = state.counts
         # Not a token's reset: that is refused when a generator is closed in another context than it ran in.
         STATE.set(previous)
-        active.add(state.counts, -1)
+        state.close(previous)
+        active.add(counts, -1)
 
 
 class exclude(Scope):
@@ -140,3 +161,27 @@ class include(Scope):
 
     def _enter(self, previous: State) -> State:
         return previous.replace(include=previous.include | self._changes["include"])
+
+
+def _count_references() -> int:
+    """Returns how many references a closing state has of itself; versions of Python differ."""
+    counted: list[int] = []
+
+    class Probe(State):
+        __slots__ = ()
+
+        def close(self, beneath: State) -> None:
+            counted.append(sys.getrefcount(self))
+
+    class Once(Scope):
+        __slots__ = ()
+
+        def _enter(self, previous: State) -> State:
+            return Probe()
+
+    with Once():
+        pass
+    return counted[0]
+
+
+_unshared = _count_references()

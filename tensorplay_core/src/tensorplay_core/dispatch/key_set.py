@@ -6,8 +6,9 @@ Sets are computed for every call, never stored on a tensor. The highest priority
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from tensorplay_core.dispatch.keys import PAGE, DispatchKey, key_name
+from tensorplay_core.dispatch.keys import EVERYWHERE, PAGE, DispatchKey, assign_page, device_of_page, key_name
 
 _COMPOSITE = 1 << DispatchKey.Composite
 
@@ -35,8 +36,8 @@ class KeySet:
 
     @classmethod
     def of(cls, *keys: int) -> KeySet:
-        """Returns the set of the given keys, all of one page."""
-        pages = {key // PAGE for key in keys}
+        """Returns the set of the given keys, all of one page; the mode keys and Python are on every page."""
+        pages = {key // PAGE for key in keys if key not in EVERYWHERE}
         assert len(pages) <= 1, "a key set never mixes pages"
         bits = 0
         for key in keys:
@@ -57,7 +58,7 @@ class KeySet:
     def __or__(self, other: KeySet) -> KeySet:
         """Returns the union."""
         assert self.page == other.page or not self.bits or not other.bits, "a key set never mixes pages"
-        return KeySet(self.bits | other.bits, self.page or other.page)
+        return KeySet(self.bits | other.bits, self.page if self.bits else other.page)
 
     def __sub__(self, bits: int | KeySet) -> KeySet:
         """Returns the set without the steps of a bitmap or of another set."""
@@ -65,7 +66,7 @@ class KeySet:
 
     def __contains__(self, key: int) -> bool:
         """Whether a key, with its page, is a member."""
-        return key // PAGE == self.page and bool(self.bits >> key % PAGE & 1)
+        return (key // PAGE == self.page or key in EVERYWHERE) and bool(self.bits >> key % PAGE & 1)
 
     def __iter__(self) -> Iterator[int]:
         """Iterates over the keys from the highest."""
@@ -91,6 +92,14 @@ class KeySet:
         """Hashes by the keys."""
         return hash((self.bits, self.page if self.bits else 0))
 
+    def __reduce__(self) -> tuple[Any, tuple[str | None, int]]:
+        """Pickles the page by its device's name: another process may number its pages otherwise."""
+        return _of_device, (device_of_page(self.page), self.bits)
+
     def __repr__(self) -> str:
         """Names the keys from the highest."""
         return f"KeySet({', '.join(key_name(key) for key in self)})"
+
+
+def _of_device(device_type: str | None, bits: int) -> KeySet:
+    return KeySet(bits, 0 if device_type is None else assign_page(device_type))

@@ -52,6 +52,8 @@ AUTOGRAD = FAMILIES["Autograd"]
 SHARED = ("Autograd", "Autocast", "Vmap", "Python")
 """Slots of an operator that serve every device; an exact key overrides them."""
 MODES = (DispatchKey.DynamicLayerBackMode, DispatchKey.VmapMode, DispatchKey.DynamicLayerFrontMode)
+EVERYWHERE = frozenset({int(DispatchKey.Python), *map(int, MODES)})
+"""Keys that are the same on every page: they belong to no device."""
 
 _BUILT_IN = {"cpu": DispatchKey.CPU, "cuda": DispatchKey.CUDA, "vulkan": DispatchKey.Vulkan, "meta": DispatchKey.Meta}
 _pages: dict[str, int] = {}
@@ -63,12 +65,17 @@ def assign_page(device_type: str) -> int:
 
     Pages are never renumbered nor reused in a process, and never leave it: names are pickled, not numbers.
 
+    Raises:
+        RegistrationError: the name of the device's backend key is taken, as for a device called ``python``.
+
     Example:
         >>> assign_page("cuda")
         0
     """
     if device_type in _BUILT_IN:
         return 0
+    if (name := device_type.capitalize()) in DispatchKey.__members__ or name in SHARED:
+        raise RegistrationError(f"no device can be called {device_type!r}: {name} is a dispatch key of another meaning")
     with _lock:
         return _pages.setdefault(device_type, len(_pages) + 1)
 
@@ -76,6 +83,11 @@ def assign_page(device_type: str) -> int:
 def pages() -> dict[str, int]:
     """Returns the devices that have a page of their own, with its number."""
     return dict(_pages)
+
+
+def device_of_page(page: int) -> str | None:
+    """Returns the device type that has a page; None for page 0, which is the built-in ones'."""
+    return next((device_type for device_type, number in _pages.items() if number == page), None)
 
 
 def backend_key(device_type: str) -> int:
@@ -110,7 +122,7 @@ def _prefixes(device_type: str) -> dict[str, int]:
 def key_name(key: int) -> str:
     """Returns the name of a key on any page, such as ``AutogradCPU`` or ``AutogradLoopback``."""
     page, step = divmod(key, PAGE)
-    if page == 0 or step in (DispatchKey.Python, *MODES):
+    if page == 0 or step in EVERYWHERE:
         return DispatchKey(step).name
     for device_type, number in _pages.items():
         if number == page:
@@ -138,6 +150,9 @@ def parse_key(name: str | int) -> int | str:
         (7, 1, 'Autograd')
     """
     if isinstance(name, int):
+        page, step = divmod(name, PAGE)
+        if isinstance(name, bool) or not 0 <= page <= len(_pages) or step >= DispatchKey.EndOfKeys:
+            raise RegistrationError(f"there is no dispatch key of number {name!r}; pass a key's name")
         return int(name)
     if name in SHARED:
         return name

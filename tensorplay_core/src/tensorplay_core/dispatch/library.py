@@ -1,7 +1,7 @@
 """How kernels and operators are registered: ``library_impl`` blocks in plugins, :class:`Library` anywhere.
 
-A plugin's blocks are collected while its module is imported and applied to a staging batch afterwards; outside a plugin
-a block is applied at once.
+A plugin's blocks are collected while its module is imported and applied to a staging batch afterwards, even if somebody
+imported the module earlier; outside a plugin a block is applied at once.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from tensorplay_core.dispatch.keys import parse_key
+from tensorplay_core.dispatch.keys import BACKENDS, PAGE, DispatchKey, family_of, parse_key
 from tensorplay_core.dispatch.operator import Operator, kernel_name, location
 from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.dispatch.staging import Committed, Staging
 from tensorplay_core.errors import ArgumentError, RegistrationError, fix
 
 _collecting: ContextVar[list[Block] | None] = ContextVar("tensorplay_collecting", default=None)
+
+_unclaimed: dict[str, list[Block]] = {}
+"""Blocks of plugins that somebody imported outside a load, by top-level package."""
 
 
 class BlockLibrary:
@@ -79,6 +82,33 @@ def collect() -> Iterator[list[Block]]:
         _collecting.reset(token)
 
 
+def is_plugin(module: str) -> bool:
+    """Whether a module belongs to an installed plugin; the plugins floor replaces this by the true answer.
+
+    Until then no operator is defined either, so every block must wait.
+    """
+    return True
+
+
+def apply_now(block: Block, module: str) -> None:
+    """Puts the kernels of a block into force, as the registrations of a module that belongs to no plugin."""
+    staging = REGISTRY.stage(module, module.partition(".")[0])
+    block.apply(staging)
+    staging.commit()
+
+
+def apply_waiting() -> None:
+    """Applies the blocks that waited for the operators to be defined and belong to no plugin."""
+    for package in [name for name in _unclaimed if not is_plugin(name)]:
+        for block in claim(package):
+            apply_now(block, package)
+
+
+def claim(module: str) -> list[Block]:
+    """Returns the blocks of a plugin whose module was imported before its backend was loaded, by anybody, once."""
+    return _unclaimed.pop(module.partition(".")[0], [])
+
+
 def library_impl(key: str, name: str = "") -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
     """Marks a function that registers kernels for one dispatch key.
 
@@ -99,14 +129,14 @@ def library_impl(key: str, name: str = "") -> Callable[[Callable[[Any], None]], 
 
     def register(function: Callable[[Any], None]) -> Callable[[Any], None]:
         block = Block(key, name or function.__name__, function)
-        waiting = _collecting.get()
-        if waiting is not None:
-            waiting.append(block)
+        module = getattr(function, "__module__", "__main__")
+        collecting = _collecting.get()
+        if collecting is not None:
+            collecting.append(block)
+        elif is_plugin(module):
+            _unclaimed.setdefault(module.partition(".")[0], []).append(block)
         else:
-            module = getattr(function, "__module__", "__main__")
-            staging = REGISTRY.stage(module, module.partition(".")[0])
-            block.apply(staging)
-            staging.commit()
+            apply_now(block, module)
         return function
 
     return register
@@ -132,6 +162,9 @@ class Library:
 
     def __init__(self, namespace: str, kind: str = "FRAGMENT", dispatch_key: str | None = None) -> None:
         """See the class."""
+        self._committed: list[Committed] = []
+        self._defined: list[Operator] = []
+        self._token = object()  # what its operators know it by: a reference to the library itself would keep it alive
         if kind not in ("DEF", "FRAGMENT", "IMPL"):
             raise ArgumentError(f"a library's kind is 'DEF', 'FRAGMENT' or 'IMPL', not {kind!r}")
         if not namespace.isidentifier():
@@ -140,8 +173,6 @@ class Library:
         frame = sys._getframe(1)
         self.owner = str(frame.f_globals.get("__name__", "__main__"))
         self.where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        self._committed: list[Committed] = []
-        self._defined: list[Operator] = []
 
     def _qualified(self, name: str) -> str:
         return name if "::" in name else f"{self.namespace}::{name}"
@@ -168,10 +199,10 @@ class Library:
                         f"{where} defines it as {text}." + fix("choose another name or overload.")
                     )
                 known.where = where
-                known.library = self
+                known.library = self._token
                 self._defined.append(known)
                 return known
-            op.library = self
+            op.library = self._token
             REGISTRY.define(op)
         self._defined.append(op)
         return op
@@ -211,14 +242,24 @@ class Library:
         """Registers one kernel at ``key`` for every operator that has none there.
 
         Args:
-            fn: takes the operator, then the call's key set, then its arguments.
-            key: a functional key or a shared slot.
+            fn: takes the operator (as ``tp.ops`` has it), then the call's key set, then its arguments.
+            key: a functional or mode key, or a shared slot.
+
+        Raises:
+            RegistrationError: a backend key, or Composite: there a fallback would hide Composite's kernels.
         """
         slot = parse_key(key)
+        if isinstance(slot, int) and (slot % PAGE < BACKENDS or slot == DispatchKey.Composite):
+            raise RegistrationError(
+                f"{key}: a fallback stands at a functional key, above the backends"
+                + fix("register kernels one by one with impl().")
+            )
         staging = REGISTRY.stage(self.owner, self.owner.partition(".")[0])
-        for name, op in REGISTRY.operators.items():
-            if op.kernel_at(slot) is None:
-                staging.impl(name, slot, _bind_operator(fn, op), with_keyset=True, where=location(fn))
+        family = family_of(slot % PAGE) if isinstance(slot, int) else None
+        for name, op in list(REGISTRY.operators.items()):
+            if op.kernel_at(slot) is None and (family is None or op.kernel_at(family) is None):
+                bound = _bind_operator(fn, as_overload(op))
+                staging.impl(name, slot, bound, with_keyset=True, where=location(fn))
         self._committed.append(staging.commit())
 
     def close(self) -> None:
@@ -227,7 +268,7 @@ class Library:
             self._committed.pop().undo()
         while self._defined:
             op = self._defined.pop()
-            if op.library is self:
+            if op.library is self._token:
                 REGISTRY.remove(op)
 
     def __del__(self) -> None:
@@ -239,7 +280,12 @@ class Library:
         return f"Library({self.namespace!r}, {self.kind!r})"
 
 
-def _bind_operator(fn: Callable[..., Any], op: Operator) -> Callable[..., Any]:
+def as_overload(op: Operator) -> Any:
+    """Returns an operator as users know it, callable; the floor of operators replaces this by its own answer."""
+    return op
+
+
+def _bind_operator(fn: Callable[..., Any], op: Any) -> Callable[..., Any]:
     def fallback(keys: Any, *args: Any, **kwargs: Any) -> Any:
         return fn(op, keys, *args, **kwargs)
 

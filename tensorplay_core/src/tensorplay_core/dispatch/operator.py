@@ -34,9 +34,12 @@ class Registration:
         keywords: the keyword-only arguments that the kernel takes; None when it takes any.
         unchecked: the signature could not be inspected.
         number: a serial number, for messages.
+        casts: types that it computes in with a result of another dtype than its operator promises.
+        verified: types for which a kernel on tensors has been seen to keep its operator's promises.
     """
 
     __slots__ = (
+        "casts",
         "distribution",
         "function",
         "key",
@@ -48,6 +51,7 @@ class Registration:
         "owner",
         "priority",
         "unchecked",
+        "verified",
         "where",
         "with_keyset",
     )
@@ -80,6 +84,8 @@ class Registration:
         self.keywords: frozenset[str] | None = None
         self.unchecked = False
         self.number = 0
+        self.casts: set[Any] = set()
+        self.verified: set[Any] = set()
 
     @property
     def rank(self) -> tuple[bool, int, str]:

@@ -47,8 +47,12 @@ class Registry:
                     + fix("choose another name or overload, or register a kernel for the existing operator.")
                 )
             self.operators[op.qualified_name] = op
-            for listen in self.on_define:
-                listen(op)
+            try:
+                for listen in self.on_define:
+                    listen(op)
+            except BaseException:
+                del self.operators[op.qualified_name]
+                raise
         return op
 
     def remove(self, op: Operator) -> None:
@@ -76,7 +80,9 @@ class Registry:
 
     def conflict(self, new: Registration) -> str | None:
         """Says why a registration may not enter its slot, or returns None."""
-        op = self.operators[new.op]
+        op = self.operators.get(new.op)
+        if op is None:
+            return f"operator {new.op} does not exist any more; {new.distribution} has a kernel for it ({new.where})."
         for old in op.table.get(new.key, ()):
             if old.owner != new.owner and not old.override and not new.override:
                 return (
@@ -115,17 +121,23 @@ class Registry:
             others = [r for r in table.get(new.key, ()) if r.owner != new.owner]
             table[new.key] = tuple(sorted((*others, new), key=lambda r: r.rank, reverse=True))
         op.table = MappingProxyType({slot: stack for slot, stack in table.items() if stack})
+        self._changed(op)
+
+    def opt_out_of_composite(self, op: Operator, key: int, *, undo: bool = False) -> None:
+        """Makes a backend key of an operator empty rather than served by Composite, or takes that back."""
+        with self.lock:
+            op.without_composite = op.without_composite - {key} if undo else op.without_composite | {key}
+            self._changed(op)
+
+    def _changed(self, op: Operator) -> None:
         op.generation += 1
         forget_slot(op.slot)
-        if op.functional is None:  # an in-place variant may use this operator's kernel
-            forget_slot(op.slot + "_")
-
-    def opt_out_of_composite(self, op: Operator, key: int) -> None:
-        """Makes a backend key of an operator empty rather than served by Composite."""
-        with self.lock:
-            op.without_composite |= {key}
-            op.generation += 1
-            forget_slot(op.slot)
+        # Variants that write, and use this operator's kernel, have the same slot with an underscore after the name.
+        if op.functional is None:
+            variant = self.operators.get(f"{op.namespace}::{op.name}_{'.' * bool(op.overload)}{op.overload}")
+            if variant is not None:
+                variant.generation += 1
+                forget_slot(variant.slot)
 
 
 REGISTRY = Registry()

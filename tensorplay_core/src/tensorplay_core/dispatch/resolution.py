@@ -43,6 +43,10 @@ def at_key(op: Operator, key: int) -> Step:
         return Step(key, shared, found, f"{shared} serves every device")
     if op.composite == "implicit" and (found := op.kernel_at(int(DispatchKey.Composite))) is not None:
         return Step(key, int(DispatchKey.Composite), found, "implicit: decomposes here")
+    if shared == "Vmap":  # a kernel below would take the batch dim for one of its own
+        if (found := op.kernel_at(int(DispatchKey.Composite))) is not None:
+            return Step(key, int(DispatchKey.Composite), found, "no batching rule: Composite serves the batched tensors")
+        return Step(key, None, None, "no batching rule, and no kernel at Composite")
     return Step(key, None, None, "no kernel: falls through to the next key")
 
 
@@ -68,7 +72,7 @@ def resolve(op: Operator, keys: KeySet) -> Step | None:
     for step in steps(op, keys):
         if step.registration is not None:
             return step
-        if step.key % PAGE < BACKENDS:
+        if step.key % PAGE < BACKENDS or family_of(step.key % PAGE) == "Vmap":
             return None
     return None
 

@@ -24,15 +24,23 @@ class Committed:
         registrations: the registrations that are in force.
     """
 
-    def __init__(self, registry: Registry, registrations: tuple[Registration, ...]) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        registrations: tuple[Registration, ...],
+        opted_out: tuple[tuple[Operator, int], ...] = (),
+    ) -> None:
         """See the class."""
         self._registry = registry
         self.registrations = registrations
+        self._opted_out = opted_out
 
     def undo(self) -> None:
         """Takes the registrations out again; what lay beneath is exposed. A second call does nothing."""
         self._registry.publish(removed=self.registrations)
-        self.registrations = ()
+        for op, key in self._opted_out:
+            self._registry.opt_out_of_composite(op, key, undo=True)
+        self.registrations, self._opted_out = (), ()
 
 
 class Staging:
@@ -54,6 +62,7 @@ class Staging:
         self._pending: list[Registration] = []
         self._problems: list[str] = []
         self._seen: dict[tuple[str, int | str], str] = {}
+        self._opted_out: list[tuple[Operator, int]] = []
 
     def impl(
         self,
@@ -71,9 +80,7 @@ class Staging:
         try:
             operator = self._registry.find(op)
             slot = parse_key(key)
-            level = level or default_level(slot)
-            if level not in ("array", "tensor"):
-                raise RegistrationError(f"level is 'array' or 'tensor', not {level!r}")
+            level = check_level(slot, level, with_keyset)
             registration = Registration(
                 fn,
                 op=operator.qualified_name,
@@ -87,13 +94,24 @@ class Staging:
                 with_keyset=with_keyset,
             )
             check_signature(operator, registration)
-            first = self._seen.setdefault((operator.qualified_name, slot), where)
-            if first is not where:
-                raise RegistrationError(f"{op} at {slot_name(slot)} is registered twice: {first} and {where}")
+            if (first := self._seen.get((operator.qualified_name, slot))) is not None:
+                raise RegistrationError(f"it is registered twice in one batch: {first} and {where}")
+            self._seen[operator.qualified_name, slot] = where
         except TensorPlayError as error:
             self._problems.append(f"{op} at {slot_name(key)} ({where}): {error}")
             return
         self._pending.append(registration)
+
+    def without_composite(self, op: str, key: int | str) -> None:
+        """Makes a backend key of an operator empty rather than served by Composite: a call is KernelMissing then."""
+        try:
+            operator, slot = self._registry.find(op), parse_key(key)
+            if isinstance(slot, str) or slot % PAGE >= BACKENDS:
+                raise RegistrationError("only a backend key can opt out of Composite")
+        except TensorPlayError as error:
+            self._problems.append(f"{op} at {slot_name(key)}: {error}")
+            return
+        self._opted_out.append((operator, slot))
 
     def problem(self, text: str) -> None:
         """Adds a problem that was found elsewhere."""
@@ -118,7 +136,9 @@ class Staging:
                 head = f"{self.distribution}: {len(problems)} problem{'s' * (len(problems) > 1)} in its registrations"
                 raise kind("\n  ".join([head, *problems]))
             self._registry.publish(added=self._pending)
-        return Committed(self._registry, tuple(self._pending))
+            for op, key in self._opted_out:
+                self._registry.opt_out_of_composite(op, key)
+        return Committed(self._registry, tuple(self._pending), tuple(self._opted_out))
 
 
 def default_level(slot: int | str) -> str:
@@ -126,6 +146,22 @@ def default_level(slot: int | str) -> str:
     if isinstance(slot, int) and slot % PAGE < BACKENDS and slot != DispatchKey.Composite:
         return "array"
     return "tensor"
+
+
+def check_level(slot: int | str, level: str | None, with_keyset: bool) -> str:
+    """Returns what a kernel takes, arrays or tensors.
+
+    Raises:
+        RegistrationError: arrays where only tensors will do.
+    """
+    default = default_level(slot)
+    if level not in (None, "array", "tensor"):
+        raise RegistrationError(f"level is 'array' or 'tensor', not {level!r}")
+    if level == "array" and default == "tensor":
+        raise RegistrationError(f"a kernel at {slot_name(slot)} takes tensors; only one at a backend key takes raw arrays")
+    if (level or default) == "array" and with_keyset:
+        raise RegistrationError("a kernel that takes raw arrays cannot redispatch; pass level='tensor' to get the key set")
+    return level or default
 
 
 def check_signature(op: Operator, registration: Registration) -> None:
@@ -158,8 +194,12 @@ def check_signature(op: Operator, registration: Registration) -> None:
     # An array kernel may omit keyword-only arguments: a call that changes one goes to Composite.
     passed = {a.name: None for a in keyword_only if takes_any or a.name in named or registration.level == "tensor"}
     arguments = [None] * (len(positional) + registration.with_keyset)
+    # A call passes the keywords that it changes, so the kernel must do without those that have a default.
+    always = ("dtype", "device") if "creation" in op.tags else ()
+    fewest = {a.name: None for a in keyword_only if a.name in passed and (a.default is None or a.name in always)}
     try:
         signature.bind(*arguments, **passed)
+        signature.bind(*arguments, **fewest)
     except TypeError as error:
         raise RegistrationError(
             f"the kernel's signature is {signature}, the operator is {schema}: {error}"

@@ -8,7 +8,7 @@ slot starts as :func:`unresolved`, which raises; the slow path then serves the c
 from __future__ import annotations
 
 import threading
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tensorplay_core.dispatch import devices
 from tensorplay_core.dispatch.key_set import KeySet
@@ -36,21 +36,28 @@ class TensorType:
         api: the device's API.
         array_class, as_array: copied from the API, for the fast path.
         native: the backend's native dtype.
+        is_complex: whether the dtype is complex.
         special: calls with this type always take the slow path (sparse and wrapper tensors).
         plain: the type outside inference mode; itself unless it is an inference type.
         inference_twin: the type of the same tensor in inference mode.
-        same_type, bool_type, float_type, sum_type, index_type, real_type: what the promote rules give from it.
+        same_type, bool_type, float_type, sum_type, index_type, real_type: what the promote rules give from it; None at
+            run time where the device lacks the dtype, and then no slot is filled that would read it.
         ints, floats: Python scalars as cached 0-d tensors of this type, by value.
     """
 
     same_type: TensorType
-    bool_type: TensorType | None
-    float_type: TensorType | None
-    sum_type: TensorType | None
-    index_type: TensorType | None
-    real_type: TensorType | None
+    bool_type: TensorType
+    float_type: TensorType
+    sum_type: TensorType
+    index_type: TensorType
+    real_type: TensorType
     plain: TensorType
     inference_twin: TensorType
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The slots, one per operator: ``k_add``, ``k_max__dim``."""
 
     def __init__(
         self, entry: devices.DeviceEntry, device: Device, dtype: DType, layout: str, inference: bool, wrapper: str | None
@@ -67,6 +74,7 @@ class TensorType:
         self.array_class = entry.api.array_class
         self.as_array = entry.api.as_array
         self.native = entry.api.dtypes.get(dtype.name)
+        self.is_complex = dtype.is_complex
         self.special = layout != "strided" or wrapper is not None
         self.ints: dict[int, Any] = {}
         self.floats: dict[float, Any] = {}
@@ -101,7 +109,8 @@ class TensorType:
         return intern, (self.device, self.dtype, self.layout, self.inference, self.wrapper)
 
 
-_types: dict[tuple[Device, DType, str, bool, str | None], TensorType] = {}
+_Key = tuple[Device, DType, str, bool, str | None]
+_types: dict[_Key, TensorType] = {}
 _slots: list[str] = []
 _lock = threading.RLock()
 
@@ -150,34 +159,30 @@ def intern(
             f"{did_you_mean(dtype.name, entry.api.dtypes)}" + fix("convert with .to(dtype) before moving the tensor.")
         )
     with _lock:
-        return _intern(entry, device, dtype, layout, inference, wrapper)
+        # Types refer to each other, so they are made together; readers take no lock and must see whole ones only.
+        made: dict[_Key, TensorType] = {}
+        self = _make(entry, (device, dtype, layout, inference, wrapper), made)
+        _types.update(made)
+        return self
 
 
-def _intern(
-    entry: devices.DeviceEntry, device: Device, dtype: DType, layout: str, inference: bool, wrapper: str | None
-) -> TensorType:
-    key = (device, dtype, layout, inference, wrapper)
-    known = _types.get(key)
+def _make(entry: devices.DeviceEntry, key: _Key, made: dict[_Key, TensorType]) -> TensorType:
+    known = _types.get(key) or made.get(key)
     if known is not None:
         return known
-    self = TensorType(entry, device, dtype, layout, inference, wrapper)
+    device, dtype, layout, inference, wrapper = key
+    self = made[key] = TensorType(entry, device, dtype, layout, inference, wrapper)
 
-    def related(dtype: DType | None, inference: bool = False) -> Any:
-        if dtype is None or dtype.name not in entry.api.dtypes:
+    def related(dtype: DType, inference: bool = False) -> Any:
+        if dtype.name not in entry.api.dtypes:
             return None
-        return _intern(entry, device, dtype, layout, inference, wrapper)
+        return _make(entry, (device, dtype, layout, inference, wrapper), made)
 
-    # Published only when it is whole, but entered first: the types that it refers to refer back to it.
-    _types[key] = self
-    try:
-        self.plain = self.same_type = related(dtype)
-        self.inference_twin = related(dtype, True)
-        self.bool_type = related(dt.bool_)
-        self.index_type = related(dt.int64)
-        self.float_type = related(dtype if dtype.is_inexact else dt.get_default_dtype())
-        self.sum_type = related(dtype if dtype.is_inexact else dt.int64)
-        self.real_type = related(dtype.real_dtype)
-    except BaseException:
-        del _types[key]
-        raise
+    self.plain = self.same_type = related(dtype)
+    self.inference_twin = related(dtype, True)
+    self.bool_type = related(dt.bool_)
+    self.index_type = related(dt.int64)
+    self.float_type = related(dtype if dtype.is_inexact else dt.get_default_dtype())
+    self.sum_type = related(dtype if dtype.is_inexact else dt.int64)
+    self.real_type = related(dtype.real_dtype)
     return self

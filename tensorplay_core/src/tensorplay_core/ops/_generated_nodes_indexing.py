@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorplay_core.autograd.node import Gradients, Node, record, save, unpack
+from tensorplay_core.autograd.node import SAVING, Gradients, Node, record, save, unpack
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops._generated_schemas_indexing import INDEX, INDEX_BACKWARD, SELECT_BACKWARD, SLICE_BACKWARD
 
@@ -19,7 +19,7 @@ class IndexBackward(Node):
 
     __slots__ = ()
     op = INDEX
-    holds_tensors = True
+    kind = SAVING
     saves_input = ("indices",)
 
     @staticmethod
@@ -32,7 +32,7 @@ class IndexBackward(Node):
     def backward(node, grad: Any, graph: bool) -> Gradients:
         """See the class."""
         saved_indices, self_shape = node.saved
-        indices = [unpack(x, node, "indices", graph) for x in saved_indices]
+        indices = [x and unpack(x, node, "indices", graph) for x in saved_indices]
         return (F.index_backward(grad, self_shape, indices),)
 
 
@@ -45,7 +45,7 @@ class IndexBackwardBackward(Node):
 
     __slots__ = ()
     op = INDEX_BACKWARD
-    holds_tensors = True
+    kind = SAVING
     saves_input = ("indices",)
 
     @staticmethod
@@ -58,7 +58,7 @@ class IndexBackwardBackward(Node):
     def backward(node, grad: Any, graph: bool) -> Gradients:
         """See the class."""
         saved_indices, = node.saved
-        indices = [unpack(x, node, "indices", graph) for x in saved_indices]
+        indices = [x and unpack(x, node, "indices", graph) for x in saved_indices]
         return (F.index(grad, indices),)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorplay_core.autograd.node import Gradients, Node, record, save, unpack
+from tensorplay_core.autograd.node import SAVING, Gradients, Node, record, save, unpack
 from tensorplay_core.ops import helpers as H
 from tensorplay_core.ops._generated_schemas_linalg import MATMUL
 
@@ -20,7 +20,7 @@ class MatmulBackward(Node):
 
     __slots__ = ()
     op = MATMUL
-    holds_tensors = True
+    kind = SAVING
     saves_input = ("self", "other")
 
     @staticmethod
@@ -39,8 +39,8 @@ class MatmulBackward(Node):
         """See the class."""
         saved_self, saved_other, other_shape, self_shape = node.saved
         edge_self, edge_other = node.edges
-        self = unpack(saved_self, node, "self", graph)
-        other = unpack(saved_other, node, "other", graph)
+        self = saved_self and unpack(saved_self, node, "self", graph)
+        other = saved_other and unpack(saved_other, node, "other", graph)
         grad_self = H.matmul_backward_self(grad, self_shape, other) if edge_self is not None else None
         grad_other = H.matmul_backward_other(grad, self, other_shape) if edge_other is not None else None
         return grad_self, grad_other

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorplay_core.autograd.node import Gradients, Node, record, save, unpack
+from tensorplay_core.autograd.node import SAVING, Gradients, Node, record, save, unpack
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops._generated_schemas_nn import SOFTMAX, LOG_SOFTMAX
 
@@ -19,7 +19,7 @@ class SoftmaxBackward(Node):
 
     __slots__ = ()
     op = SOFTMAX
-    holds_tensors = True
+    kind = SAVING
 
     @staticmethod
     def record(result: Any, self: Any, dim: Any, *, dtype: Any = None) -> None:
@@ -44,7 +44,7 @@ class LogSoftmaxBackward(Node):
 
     __slots__ = ()
     op = LOG_SOFTMAX
-    holds_tensors = True
+    kind = SAVING
 
     @staticmethod
     def record(result: Any, self: Any, dim: Any, *, dtype: Any = None) -> None:

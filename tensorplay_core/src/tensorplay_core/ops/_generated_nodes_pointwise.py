@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorplay_core.autograd.node import Gradients, Node, record, save, unpack
+from tensorplay_core.autograd.node import SAVING, Gradients, Node, record, save, unpack
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops import helpers as H
 from tensorplay_core.ops._generated_schemas_pointwise import ADD, SUB, MUL, DIV, POW, NEG, ABS, SGN, EXP, LOG, SQRT, TANH, SIGMOID, RELU, CONJ, REAL, WHERE, CLONE
@@ -75,7 +75,7 @@ class MulBackward(Node):
 
     __slots__ = ()
     op = MUL
-    holds_tensors = True
+    kind = SAVING
     saves_input = ("self", "other")
 
     @staticmethod
@@ -92,10 +92,10 @@ class MulBackward(Node):
         """See the class."""
         saved_self, saved_other = node.saved
         edge_self, edge_other = node.edges
-        self = unpack(saved_self, node, "self", graph)
-        other = unpack(saved_other, node, "other", graph)
-        grad_self = grad * other.conj() if edge_self is not None else None
-        grad_other = grad * self.conj() if edge_other is not None else None
+        self = saved_self and unpack(saved_self, node, "self", graph)
+        other = saved_other and unpack(saved_other, node, "other", graph)
+        grad_self = (grad * (other.conj() if other._type.is_complex else other)) if edge_self is not None else None
+        grad_other = (grad * (self.conj() if self._type.is_complex else self)) if edge_other is not None else None
         return grad_self, grad_other
 
 
@@ -109,7 +109,7 @@ class DivBackward(Node):
 
     __slots__ = ()
     op = DIV
-    holds_tensors = True
+    kind = SAVING
     saves_input = ("self", "other")
 
     @staticmethod
@@ -123,9 +123,9 @@ class DivBackward(Node):
         """See the class."""
         saved_self, saved_other = node.saved
         edge_self, edge_other = node.edges
-        self = unpack(saved_self, node, "self", graph)
-        other = unpack(saved_other, node, "other", graph)
-        grad_self = grad / other.conj() if edge_self is not None else None
+        self = saved_self and unpack(saved_self, node, "self", graph)
+        other = saved_other and unpack(saved_other, node, "other", graph)
+        grad_self = (grad / (other.conj() if other._type.is_complex else other)) if edge_self is not None else None
         grad_other = -grad * (self / other / other).conj() if edge_other is not None else None
         return grad_self, grad_other
 
@@ -140,7 +140,7 @@ class PowBackward(Node):
 
     __slots__ = ()
     op = POW
-    holds_tensors = True
+    kind = SAVING
     saves_input = ("self", "exponent")
 
     @staticmethod
@@ -154,9 +154,9 @@ class PowBackward(Node):
         """See the class."""
         saved_self, saved_exponent, saved_result = node.saved
         edge_self, edge_exponent = node.edges
-        self = unpack(saved_self, node, "self", graph)
-        exponent = unpack(saved_exponent, node, "exponent", graph)
-        result = unpack(saved_result, node, "result", graph, own=True)
+        self = saved_self and unpack(saved_self, node, "self", graph)
+        exponent = saved_exponent and unpack(saved_exponent, node, "exponent", graph)
+        result = saved_result and unpack(saved_result, node, "result", graph, own=True)
         grad_self = F.where(exponent == 0, 0, grad * (exponent * self ** F.where(exponent == 0, 1, exponent - 1)).conj()) if edge_self is not None else None
         grad_exponent = F.where(self == 0, 0, grad * (result * F.log(F.where(self == 0, 1, self))).conj()) if edge_exponent is not None else None
         return grad_self, grad_exponent
@@ -193,7 +193,7 @@ class AbsBackward(Node):
 
     __slots__ = ()
     op = ABS
-    holds_tensors = True
+    kind = SAVING
     saves_input = ("self",)
 
     @staticmethod
@@ -219,7 +219,7 @@ class SgnBackward(Node):
 
     __slots__ = ()
     op = SGN
-    holds_tensors = True
+    kind = SAVING
     saves_input = ("self",)
 
     @staticmethod
@@ -245,7 +245,7 @@ class ExpBackward(Node):
 
     __slots__ = ()
     op = EXP
-    holds_tensors = True
+    kind = SAVING
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -258,7 +258,7 @@ class ExpBackward(Node):
         """See the class."""
         saved_result, = node.saved
         result = unpack(saved_result, node, "result", graph, own=True)
-        return (grad * result.conj(),)
+        return (grad * (result.conj() if result._type.is_complex else result),)
 
 
 class LogBackward(Node):
@@ -270,7 +270,7 @@ class LogBackward(Node):
 
     __slots__ = ()
     op = LOG
-    holds_tensors = True
+    kind = SAVING
     saves_input = ("self",)
 
     @staticmethod
@@ -284,7 +284,7 @@ class LogBackward(Node):
         """See the class."""
         saved_self, = node.saved
         self = unpack(saved_self, node, "self", graph)
-        return (grad / self.conj(),)
+        return (grad / (self.conj() if self._type.is_complex else self),)
 
 
 class SqrtBackward(Node):
@@ -296,7 +296,7 @@ class SqrtBackward(Node):
 
     __slots__ = ()
     op = SQRT
-    holds_tensors = True
+    kind = SAVING
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -309,7 +309,7 @@ class SqrtBackward(Node):
         """See the class."""
         saved_result, = node.saved
         result = unpack(saved_result, node, "result", graph, own=True)
-        return (grad / (2 * result.conj()),)
+        return (grad / (2 * (result.conj() if result._type.is_complex else result)),)
 
 
 class TanhBackward(Node):
@@ -321,7 +321,7 @@ class TanhBackward(Node):
 
     __slots__ = ()
     op = TANH
-    holds_tensors = True
+    kind = SAVING
     saves_input = ("self",)
 
     @staticmethod
@@ -347,7 +347,7 @@ class SigmoidBackward(Node):
 
     __slots__ = ()
     op = SIGMOID
-    holds_tensors = True
+    kind = SAVING
     saves_input = ("self",)
 
     @staticmethod
@@ -374,7 +374,7 @@ class ReluBackward(Node):
 
     __slots__ = ()
     op = RELU
-    holds_tensors = True
+    kind = SAVING
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -444,7 +444,7 @@ class WhereBackward(Node):
 
     __slots__ = ()
     op = WHERE
-    holds_tensors = True
+    kind = SAVING
     saves_input = ("condition",)
 
     @staticmethod
@@ -458,7 +458,7 @@ class WhereBackward(Node):
         """See the class."""
         saved_condition, = node.saved
         edge_self, edge_other = node.edges
-        condition = unpack(saved_condition, node, "condition", graph)
+        condition = saved_condition and unpack(saved_condition, node, "condition", graph)
         grad_self = F.where(condition, grad, 0) if edge_self is not None else None
         grad_other = F.where(condition, 0, grad) if edge_other is not None else None
         return grad_self, grad_other

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorplay_core.autograd.node import MULTIPLE, Gradients, Node, record, save, unpack
+from tensorplay_core.autograd.node import MULTIPLE, SAVING, Gradients, Node, record, save, unpack
 from tensorplay_core.ops import helpers as H
 from tensorplay_core.ops._generated_schemas_reduction import SUM, MEAN, MAX, MAX_DIM
 
@@ -65,7 +65,7 @@ class MaxBackward(Node):
 
     __slots__ = ()
     op = MAX
-    holds_tensors = True
+    kind = SAVING
     saves_input = ("self",)
 
     @staticmethod
@@ -93,7 +93,6 @@ class MaxDimBackward(Node):
     __slots__ = ()
     op = MAX_DIM
     kind = MULTIPLE
-    holds_tensors = True
 
     @staticmethod
     def record(result: Any, self: Any, dim: Any, keepdim: Any) -> None:

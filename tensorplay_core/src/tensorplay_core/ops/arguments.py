@@ -46,6 +46,7 @@ class Plan:
         result_class: makes one value of several results.
         view: the result shares the memory of the first argument.
         writes: the first argument is written to.
+        returns, returns_tensor: how many results there are; whether it is one, and a tensor.
     """
 
     def __init__(self, op: Operator) -> None:
@@ -59,6 +60,7 @@ class Plan:
         self.view = first is not None and first.alias is not None and not first.is_write
         self.tensor_positions = tuple(i for i, s in enumerate(self.positional) if s.kind == "Tensor")
         self.returns = len(schema.returns)
+        self.returns_tensor = [str(r.type) for r in schema.returns] == ["Tensor"]
         self.result_class = _result_class(op, tuple(r.name for r in schema.returns))
 
 
@@ -67,7 +69,8 @@ def _result_class(op: Operator, names: tuple[str | None, ...]) -> Callable[[list
     named = [name for name in names if name is not None]
     if len(named) < 2 or len(named) < len(names):
         return tuple
-    return namedtuple(op.name, named)._make
+    results: Any = namedtuple(op.name, named)
+    return results._make  # type: ignore[no-any-return]
 
 
 def _spec(argument: Argument) -> Spec:
@@ -89,7 +92,7 @@ def plan_of(op: Operator) -> Plan:
     plan = op.__dict__.get("plan")
     if plan is None:
         plan = op.__dict__["plan"] = Plan(op)
-    return plan  # type: ignore[no-any-return]
+    return plan
 
 
 def bind(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

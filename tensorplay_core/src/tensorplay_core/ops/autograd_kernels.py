@@ -19,7 +19,7 @@ from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.errors import AutogradError, fix
 from tensorplay_core.ops import inplace
 from tensorplay_core.ops.arguments import tensors_in
-from tensorplay_core.ops.call import below_autograd, redispatch
+from tensorplay_core.ops.call import below_autograd, redispatch, run_composite
 from tensorplay_core.ops.slots import CORE
 from tensorplay_core.tensor.tensor import Tensor, wrap
 
@@ -56,7 +56,7 @@ def implicit(op: Operator) -> Callable[..., Any]:
     def autograd(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
         composite = op.kernel_at(int(DispatchKey.Composite))
         if composite is not None and records(args, kwargs):
-            return composite.function(*args, **kwargs)
+            return run_composite(op, composite, keys, args, kwargs)
         return redispatch(op, below_autograd(keys), args, kwargs)
 
     return autograd
@@ -71,7 +71,8 @@ def no_formula(op: Operator) -> Callable[..., Any]:
             node = NoFormula()
             node.operator = op
             node.saved = ()
-            outputs = result if isinstance(result, Tensor) else tuple(r for r in result if isinstance(r, Tensor))
+            several = result if isinstance(result, (tuple, list)) else ()  # an operator may return nothing, or a number
+            outputs = result if isinstance(result, Tensor) else tuple(r for r in several if isinstance(r, Tensor))
             record(node, tuple(tensors_in(args, kwargs)), outputs)
         return result
 

@@ -20,7 +20,10 @@ from tensorplay_core.dispatch.resolution import Step, resolve
 from tensorplay_core.errors import DeviceMismatch, fix
 from tensorplay_core.ops import kernels, slots, typing_rules
 from tensorplay_core.ops.arguments import normalise, plan_of, tensors_in
+from tensorplay_core.tensor.tensor import TensorBase
 
+ENDLESS = 16
+"""How often one kernel may be running before a RecursionError is taken to be its own."""
 _composites: ContextVar[tuple[Any, ...]] = ContextVar("tensorplay_composites", default=())
 
 
@@ -63,6 +66,8 @@ def key_set_of_call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any],
             for other in types:
                 if other.device != first.device:
                     raise _mismatch(op, args, kwargs)
+            if op.is_inplace and args[0]._type.device != first.device:  # a 0-d cpu tensor: its copy would be written to
+                raise _mismatch(op, args, kwargs)
         bits, page = 0, first.page
         for type in types:
             if type.page == page:
@@ -77,9 +82,11 @@ def key_set_of_call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any],
 def _mismatch(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> DeviceMismatch:
     plan = plan_of(op)
     places = []
-    for spec, value in zip(plan.positional, args, strict=True):
-        for tensor in tensors_in((value,), {}):
-            places.append(f"{spec.name} is on {tensor.device}")
+    named = [(spec.name, value) for spec, value in zip(plan.positional, args, strict=True)]
+    for name, value in [*named, *kwargs.items()]:
+        for i, tensor in enumerate(tensors_in((value,), {})):
+            item = f"[{i}]" if value.__class__ is tuple else ""
+            places.append(f"{name}{item} is on {tensor.device}")
     return DeviceMismatch(
         f"{op.display_name}: all tensors must be on one device; {', '.join(places)}"
         + fix("move them with .to(device); only a 0-d cpu tensor joins any device.")
@@ -105,12 +112,17 @@ def run(op: Operator, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any
 def _run_step(op: Operator, step: Step, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     registration = step.registration
     assert registration is not None
-    if step.slot == DispatchKey.Composite:
-        return _run_composite(op, registration, keys, args, kwargs)
+    below_layers = step.key % PAGE < BACKENDS
+    if step.slot == DispatchKey.Composite or (below_layers and registration.level == "tensor"):
+        return run_composite(op, registration, keys, args, kwargs)
     if registration.level == "array":
-        if kernels.takes(registration, kwargs):
-            return kernels.run(op, registration, args, kwargs)
-        return _run_composite(op, _composite_for(op, registration, keys, kwargs), keys, args, kwargs)
+        if not kernels.takes(registration, kwargs):
+            return run_composite(op, _composite_for(op, registration, keys, kwargs), keys, args, kwargs)
+        if op.functional is not None:
+            kernels.check_inplace(op, args, kwargs)
+            if not kernels.computes_in_place(op, args, kwargs):
+                return run_composite(op, _composite_for(op, registration, keys, kwargs), keys, args, kwargs)
+        return kernels.run(op, registration, args, kwargs)
     if registration.with_keyset:
         return registration.function(keys, *args, **kwargs)
     return registration.function(*args, **kwargs)
@@ -126,22 +138,43 @@ def _composite_for(op: Operator, kernel: Registration, keys: KeySet, kwargs: dic
     return composite
 
 
-def _run_composite(
+def run_composite(
     op: Operator, registration: Registration, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    mark = (op, *map(id, args), *((name, repr(value)) for name, value in kwargs.items()))
+    """Runs a kernel on tensors at Composite or a backend key; it may call any operator, its own with other arguments.
+
+    Raises:
+        KernelMissing: it does that, or calls its own operator without end.
+    """
+    mark = (registration, *map(_identity, args), *((name, _identity(value)) for name, value in kwargs.items()))
     running = _composites.get()
     if mark in running:
-        raise kernel_missing(
-            op, keys, f"the Composite kernel ({registration.where}) calls its own operator with the same arguments"
-        )
+        why = f"the kernel of {registration.distribution} ({registration.where}) calls its own operator with the same arguments"
+        raise kernel_missing(op, keys, why)
     token = _composites.set((*running, mark))
     try:
         if registration.with_keyset:
-            return registration.function(keys, *args, **kwargs)
-        return registration.function(*args, **kwargs)
+            result = registration.function(keys, *args, **kwargs)
+        else:
+            result = registration.function(*args, **kwargs)
+    except RecursionError as error:
+        if sum(other[0] is registration for other in running) < ENDLESS:
+            raise
+        why = f"the kernel of {registration.distribution} ({registration.where}) calls its own operator without end"
+        raise kernel_missing(op, keys, why) from error
     finally:
         _composites.reset(token)
+    kernels.check_tensors(op, registration, result, args, kwargs)
+    return result
+
+
+def _identity(value: Any) -> Any:
+    """Returns what makes an argument the same one again: the object itself for a tensor, the value for others."""
+    if isinstance(value, TensorBase):
+        return id(value)
+    if value.__class__ is tuple:
+        return tuple([_identity(v) for v in value])
+    return repr(value)
 
 
 def redispatch(op: Operator, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

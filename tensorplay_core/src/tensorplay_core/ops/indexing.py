@@ -12,11 +12,11 @@ from tensorplay_core.errors import ArgumentError, AutogradError, DimError, fix
 from tensorplay_core.ops import _generated_functional_indexing as indexing
 from tensorplay_core.ops import _generated_functional_view as view
 from tensorplay_core.ops.creation import tensor
-from tensorplay_core.tensor.tensor import Tensor, TensorBase
+from tensorplay_core.tensor.tensor import Tensor
 
 
 def _is_array(item: Any) -> bool:
-    return isinstance(item, (TensorBase, list)) or hasattr(item, "__array_interface__")
+    return isinstance(item, (Tensor, list)) or hasattr(item, "__array_interface__")
 
 
 def _expanded(key: Any, ndim: int) -> list[Any]:
@@ -36,7 +36,7 @@ def _as_item(item: Any) -> Any:
     if item is None or item is Ellipsis or isinstance(item, (slice, int)):
         return item
     if _is_array(item):
-        index = item if isinstance(item, TensorBase) else tensor(item)
+        index = item if isinstance(item, Tensor) else tensor(item)
         if index.numel() == 0 and isinstance(item, list):
             index = index.to(_int64())
         if not (index.dtype.is_integral or index.dtype.is_bool):
@@ -59,7 +59,7 @@ def _int64() -> Any:
 def _dims_used(item: Any) -> int:
     if item is None or isinstance(item, bool):
         return 0
-    if isinstance(item, TensorBase) and item.dtype.is_bool:
+    if isinstance(item, Tensor) and item.dtype.is_bool:
         return item.ndim
     return 1
 
@@ -124,7 +124,7 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
         raise AutogradError(
             "setitem: writing through an index tensor is not supported yet" + fix("use tp.where, or write through slices.")
         )
-    source = value if isinstance(value, TensorBase) else tensor(value, dtype=self.dtype, device=self.device)
+    source = value if isinstance(value, Tensor) else tensor(value, dtype=self.dtype, device=self.device)
     while source.ndim > x.ndim and source.shape[0] == 1:
         source = view.select(source, 0, 0)
     x.copy_(source)

@@ -6,6 +6,7 @@ shape are what the operator promises, or the error names the kernel that broke t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tensorplay_core.dispatch import devices
@@ -24,8 +25,6 @@ from tensorplay_core.types.dtype import DType
 
 
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
-needs_cast: set[tuple[Registration, TensorType]] = set()
-"""Kernels whose own result has another dtype than their operator promises, by the type that they computed in."""
 
 
 def takes(registration: Registration, kwargs: dict[str, Any]) -> bool:
@@ -76,7 +75,9 @@ def run(op: Operator, registration: Registration, args: tuple[Any, ...], kwargs:
     except (TensorPlayError, KeyboardInterrupt, MemoryError):
         raise
     except IndexError as error:
-        raise IndexKernelError(f"{op.display_name}: {error}") from error
+        raise IndexKernelError(
+            f"{op.display_name}: {error} (in the kernel of {registration.distribution}, {registration.where})"
+        ) from error
     except Exception as error:
         raise KernelError(
             f"{op.display_name}: the kernel of {registration.distribution} ({registration.where}) failed on "
@@ -103,7 +104,7 @@ def compute_type(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     tensors = list(tensors_in(args, {}))
     if not tensors:
         return creation_type(op, kwargs)
-    device = next((t._type.device for t in tensors if t._array.shape), tensors[0]._type.device)
+    device = typing_rules.device_of(tensors)
     dtype = typing_rules.tensor_dtype([v for _, v in typing_rules.promoted(op, args)])
     if dtype is None or op.promote == "none":
         dtype = tensors[0]._type.dtype
@@ -121,7 +122,7 @@ def to_arrays(op: Operator, args: tuple[Any, ...], compute: TensorType) -> list[
     """Returns the arguments as a kernel takes them: arrays of the computed dtype, on the call's device."""
     plan = plan_of(op)
     promotes = op.promote != "none"
-    result = []
+    result: list[Any] = []
     for spec, value in zip(plan.positional, args, strict=True):
         if spec.kind == "Tensor":
             dtype = compute if promotes and spec.name not in typing_rules.NOT_PROMOTED and not spec.items_optional else None
@@ -207,17 +208,49 @@ def _wrap(
     if shape is not None and tuple(result.shape) != tuple(shape):
         raise broken(op, registration, f"the result should have shape {tuple(shape)}, it returned {tuple(result.shape)}")
     name = api.dtype_name(result)
+    if name not in api.dtypes:
+        raise broken(op, registration, f"it returned an array of dtype {name}, which {compute.device.type} does not have")
     if wanted is None:
         wanted = intern(compute.device, dt.by_name(name))
     elif name != wanted.dtype.name:
-        needs_cast.add((registration, compute))
+        if _CATEGORY[dt.by_name(name).kind] > _CATEGORY[wanted.dtype.kind]:
+            raise broken(op, registration, f"the result should be {wanted.dtype.name}, it returned {name}")
+        registration.casts.add(compute)
         result = api.cast(result, wanted.native)
     y = wrap(result, wanted.inference_twin if STATE.get().inference else wanted)
     if plan_of(op).view:
         share(args[0], y)
-    elif any(t._array is result for t in tensors_in(args, {})):
-        raise broken(op, registration, "it returned one of its inputs, which the signature does not declare; return a copy")
+    elif any(t._type.api is api and api.may_alias(t._array, result) for t in tensors_in(args, {})):
+        raise broken(
+            op, registration, "its result shares memory with an input, which the signature does not declare; return a copy"
+        )
     return y
+
+
+def check_tensors(
+    op: Operator, registration: Registration, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    """Refuses what a kernel on tensors returned where it is not what the operator promises.
+
+    Raises:
+        KernelError: it is no tensor, or, at the first call for a type, of another dtype or shape.
+    """
+    plan = plan_of(op)
+    if not plan.returns_tensor:
+        if plan.returns > 1 and (not isinstance(result, (tuple, list)) or len(result) != plan.returns):
+            raise broken(op, registration, f"{plan.returns} results are promised, it returned {type(result).__name__}")
+        return
+    if not isinstance(result, Tensor):
+        raise broken(op, registration, f"it must return a Tensor, and returned {type(result).__name__}")
+    first = next(tensors_in(args, {}), None)
+    if first is None or kwargs or first._type in registration.verified:
+        return
+    if (shape := expected_shape(op, args, kwargs)) is not None and tuple(shape) != result.shape:
+        raise broken(op, registration, f"the result should have shape {tuple(shape)}, it returned {result.shape}")
+    wanted = typing_rules.result_type(op, compute_type(op, args, kwargs))
+    if wanted is not None and wanted.dtype is not result.dtype and op.functional is None:
+        raise broken(op, registration, f"the result should be {wanted.dtype.name}, it returned {result.dtype.name}")
+    registration.verified.add(first._type)
 
 
 def broken(op: Operator, registration: Registration, what: str) -> KernelError:
@@ -246,6 +279,49 @@ def check_writable(op: Operator, tensor: Tensor) -> None:
         )
 
 
+def check_inplace(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuses a write that would change the tensor's shape or dtype, or that has no memory of its own to go to.
+
+    Raises:
+        ShapeError, DTypeError: nothing has been written.
+    """
+    functional = op.functional
+    target = args[0]
+    if functional is None:
+        expected_shape(op, args, kwargs)
+        check_writable(op, target)
+        return
+    shape = expected_shape(functional, args, kwargs)
+    if shape is not None and tuple(shape) != target.shape:
+        raise ShapeError(
+            f"{op.display_name}: the result has shape {tuple(shape)}, the tensor to write to {target.shape}"
+            + fix(f"use {functional.display_name}, which returns a new tensor.")
+        )
+    compute = compute_type(functional, args, kwargs)
+    result = typing_rules.result_type(functional, compute) or compute
+    check_cast(op, result.dtype, target.dtype, "a tensor")
+    check_writable(op, target)
+
+
+def has_out(registration: Registration) -> bool:
+    """Whether a kernel is a ufunc, which computes into ``out=`` and handles overlapping memory."""
+    return registration.level == "array" and isinstance(getattr(registration.function, "nin", None), int)
+
+
+def write_into(ufunc: Callable[..., Any], arrays: Sequence[Any]) -> bool:
+    """Computes into the first array; returns False where the ufunc refuses the dtypes, which it does before it writes."""
+    try:
+        ufunc(*arrays, out=arrays[0])
+    except TypeError:
+        return False
+    return True
+
+
+def computes_in_place(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a call computes in the dtype of the tensor that it writes to, so that a kernel gets its very array."""
+    return compute_type(op, args, kwargs).dtype is args[0].dtype
+
+
 def check_cast(op: Operator, result: Any, target: Any, what: str) -> None:
     """Refuses to store a result in a dtype of a lower kind: a float in an integer, a complex in a float.
 
@@ -265,7 +341,7 @@ def write_out(op: Operator, result: Any, out: Any, args: tuple[Any, ...]) -> Any
     Raises:
         ArgumentError, ShapeError, DTypeError, AutogradError: ``out`` cannot take it; nothing is written then.
     """
-    if not isinstance(out, TensorBase):
+    if not isinstance(out, Tensor):
         raise ArgumentError(f"{op.display_name}: out must be a Tensor, not {type(out).__name__}")
     if result._node is not None or (out._node is not None and STATE.get().grad):
         raise AutogradError(

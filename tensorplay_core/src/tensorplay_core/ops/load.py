@@ -5,6 +5,8 @@ Importing this module is what makes the framework usable; nothing below this flo
 
 from __future__ import annotations
 
+import sys
+
 from tensorplay_core.autograd import methods as _autograd_methods
 from tensorplay_core.dispatch.keys import DispatchKey
 from tensorplay_core.dispatch.operator import Registration, location
@@ -14,13 +16,21 @@ from tensorplay_core.ops import _generated_methods as _methods
 from tensorplay_core.ops import autograd_kernels, conversion
 from tensorplay_core.ops import methods as _operator_methods
 from tensorplay_core.ops._generated_autograd import NODES
+from tensorplay_core.ops.silence import silence
+from tensorplay_core.ops.slots import CORE
 from tensorplay_core.plugins.lifecycle import connect
 from tensorplay_core.tensor.tensor import Tensor
 
+_CALLS_KERNELS = tuple(
+    f"tensorplay_core.ops.{name}" for name in ("_generated_functional_", "_generated_inplace_", "_generated_operators_", "kernels", "slots", "inplace")
+)
 _BOUND = (_autograd_methods, _methods, _operator_methods)
 
 
 def _install() -> None:
+    for name, module in list(sys.modules.items()):
+        if name.startswith(_CALLS_KERNELS):
+            silence(module)
     for op, node in NODES:
         op.node = node
     for op in REGISTRY.operators.values():
@@ -33,8 +43,8 @@ def _install() -> None:
         conversion._copy_to,
         op="tp::_to_copy",
         key=int(DispatchKey.Composite),
-        owner=autograd_kernels.CORE,
-        distribution=autograd_kernels.CORE,
+        owner=CORE,
+        distribution=CORE,
         where=location(conversion._copy_to),
         level="tensor",
     )

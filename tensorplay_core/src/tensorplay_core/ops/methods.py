@@ -23,8 +23,6 @@ from tensorplay_core.types.dtype import DType
 class OperatorMethods(TensorBase):
     """Bound to :class:`Tensor`; see the module."""
 
-    __slots__ = ()
-
     to = to
     conj = conj
     __getitem__ = _getitem

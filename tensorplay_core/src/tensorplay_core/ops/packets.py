@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tensorplay_core.dispatch import library
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import parse_key
 from tensorplay_core.dispatch.operator import Operator
@@ -124,3 +125,4 @@ class Ops:
 
 
 ops = Ops()
+library.as_overload = OpOverload

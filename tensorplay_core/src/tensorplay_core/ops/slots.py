@@ -32,7 +32,12 @@ def offer(op: Operator, args: tuple[Any, ...], generation: int) -> None:
         args: its positional arguments, normalised.
         generation: of the operator's table before the call; a table that changed since makes the offer void.
     """
-    tensors = [v for v in args if isinstance(v, TensorBase)]
+    positional = plan_of(op).positional
+    tensors = [
+        v
+        for i, v in enumerate(args)
+        if isinstance(v, TensorBase) and positional[i].name not in typing_rules.NOT_PROMOTED
+    ]
     if not tensors:
         return
     type = tensors[0]._type
@@ -47,12 +52,14 @@ def offer(op: Operator, args: tuple[Any, ...], generation: int) -> None:
 
 def kernel_for(op: Operator, type: TensorType) -> Kernel | None:
     """Returns what a type's slot may hold: a kernel on raw arrays, or None where every call takes the slow path."""
-    if not op.fast or type.special or not _only_default_layers(op, type.page):
+    if not op.fast or type.special or typing_rules.result_type(op, type) is None or not _only_default_layers(op, type.page):
         return None
     step = at_key(op, PAGE * type.page + type.key)
     registration = step.registration
     if registration is None:
         return None
+    if op.functional is not None and step.slot == DispatchKey.Composite and registration.owner == CORE:
+        return _writing(op, op.functional, type)
     if step.slot == DispatchKey.Composite or registration.level == "tensor":
         return None if op.composite == "implicit" else _lifted(op, type)
     return adapted(op, registration, type)
@@ -77,11 +84,31 @@ def adapted(op: Operator, registration: Registration, type: TensorType) -> Kerne
         kernel = _on_device(kernel, type)
     if compute.dtype is not type.dtype:
         kernel = _cast_before(op, kernel, compute)
-    if (registration, compute) in kernels.needs_cast:
+    if compute in registration.casts:
         wanted = typing_rules.result_type(op, compute)
         assert wanted is not None
         kernel = _cast_after(kernel, wanted)
     return kernel
+
+
+def _writing(op: Operator, functional: Operator, type: TensorType) -> Kernel:
+    """Returns an in-place variant's kernel: through ``out=`` where the functional kernel has it, else by a copy."""
+    general = _lifted(op, type)
+    registration = at_key(functional, PAGE * type.page + type.key).registration
+    computes = typing_rules.compute_dtype(functional, type.dtype) is type.dtype
+    if registration is None or not kernels.has_out(registration) or not computes or type in registration.casts:
+        return general
+    if type.device.index:
+        return general
+    ufunc = registration.function
+
+    def write(*arrays: Any) -> Any:
+        try:
+            return ufunc(*arrays, out=arrays[0])
+        except TypeError:  # refuses the dtypes, before it writes
+            return general(*arrays)
+
+    return write
 
 
 def _on_device(kernel: Kernel, type: TensorType) -> Kernel:
@@ -120,11 +147,12 @@ def _lifted(op: Operator, type: TensorType) -> Kernel:
     keys = KeySet(1 << type.key, type.page)
     positions = frozenset(plan_of(op).tensor_positions)
     copy = type.api.copy
+    writes = plan_of(op).writes
 
     def lifted(*args: Any) -> Any:
         tensors = tuple([wrap(a, type) if i in positions and a is not None else a for i, a in enumerate(args)])
         with exclude(AUTOGRAD):
             result = run(op, keys, tensors, {})._array
-        return copy(result) if any(result is a for a in args) else result
+        return copy(result) if not writes and any(result is a for a in args) else result
 
     return lifted

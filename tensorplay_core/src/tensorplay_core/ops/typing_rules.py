@@ -19,7 +19,9 @@ from tensorplay_core.types.dtype import DType
 from tensorplay_core.types.promotion import promote, with_scalar
 
 CACHE_LIMIT = 4096
-NOT_PROMOTED = frozenset({"condition"})
+LARGE = 65504
+"""The largest float16: numbers beyond it may overflow their dtype, of which array libraries warn."""
+NOT_PROMOTED = frozenset({"condition", "indices"})
 """Arguments that choose rather than compute: they keep their dtype."""
 
 
@@ -38,6 +40,15 @@ def tensor_dtype(values: list[Any]) -> DType | None:
                 dtype = tensor._type.dtype
                 result = dtype if result is None else promote(result, dtype)
     return result
+
+
+def device_of(tensors: list[Any]) -> Device:
+    """Returns the device of a call: that of its tensors, where 0-d cpu tensors join any other."""
+    for tensor in tensors:
+        type = tensor._type
+        if tensor._array.shape or type.device.type != "cpu":
+            return type.device  # type: ignore[no-any-return]
+    return tensors[0]._type.device  # type: ignore[no-any-return]
 
 
 def compute_dtype(op: Operator, dtype: DType) -> DType:
@@ -77,13 +88,25 @@ def scalar_tensor(value: Any, dtype: DType, device: Device, inference: bool = Fa
         array = type.api.from_list(value_in_range, type.native)
     else:
         try:
-            array = type.api.from_list(value, type.native)
+            array = _inexact(value, type) if dtype.is_inexact else type.api.from_list(value, type.native)
         except OverflowError as error:
             raise ValueRangeError(f"{value!r} does not fit {dtype.name}: {error}") from None
     tensor = wrap(array, type)
     if cache is not None and len(cache) < CACHE_LIMIT:
         cache[value] = tensor
     return tensor
+
+
+def _inexact(value: Any, type: TensorType) -> Any:
+    """Returns a number as a 0-d array of a floating or complex type; one that is too large becomes infinite in silence."""
+    wide = "complex128" if value.__class__ is complex else "float64"
+    if value.__class__ is complex:
+        large = abs(value.real) >= LARGE or abs(value.imag) >= LARGE
+    else:
+        large = abs(value) >= LARGE
+    if not large or wide not in type.api.dtypes:
+        return type.api.from_list(value, type.native)
+    return type.api.cast(type.api.from_list(value, type.api.dtypes[wide]), type.native)
 
 
 def scalars_to_tensors(op: Operator, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -100,7 +123,7 @@ def scalars_to_tensors(op: Operator, args: tuple[Any, ...]) -> tuple[Any, ...]:
     tensors = [v for v in args if isinstance(v, TensorBase)]
     if not tensors:
         raise ArgumentError(f"{op.display_name}: at least one argument must be a Tensor; all of them are numbers")
-    device = next((t._type.device for t in tensors if t._array.shape), tensors[0]._type.device)
+    device = device_of(tensors)
     for _, v in numbers:
         if dtype is None:
             dtype = {bool: dt.bool_, int: dt.int64, complex: dt.complex64}.get(v.__class__, dt.get_default_dtype())

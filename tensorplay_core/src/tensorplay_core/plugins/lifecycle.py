@@ -66,6 +66,11 @@ class BackendManager:
             raise unknown(name, self.records(), device=False)
         return found
 
+    def owns_module(self, module: str) -> bool:
+        """Whether a module is in the package of an installed backend."""
+        package = module.partition(".")[0]
+        return any(record.info.module.partition(".")[0] == package for record in self.records())
+
     def refresh(self) -> tuple[BackendRecord, ...]:
         """Looks again at what is installed and at the environment; failed backends get a new try at their next use.
 
@@ -328,8 +333,10 @@ def connect(before_load: Callable[[], None] | None = None) -> None:
         before_load: called before each load; the floors above pass what defines the built-in operators, since a
             plugin's registrations are checked against them.
     """
-    from tensorplay_core.dispatch import devices
+    from tensorplay_core.dispatch import devices, library
 
     devices.loader = MANAGER.ensure_device
+    library.is_plugin = MANAGER.owns_module
+    library.apply_waiting()
     if before_load is not None:
         MANAGER.before_load = before_load

@@ -151,7 +151,7 @@ def _import(record: BackendRecord) -> Code:
             plugin: Any = importlib.import_module(name)
             for part in attribute.split(".") if attribute else ():
                 plugin = getattr(plugin, part)
-        return Code(plugin, tuple(blocks))
+        return Code(plugin, (*library.claim(name), *blocks))
 
     try:
         return guarded(record, "import", step)

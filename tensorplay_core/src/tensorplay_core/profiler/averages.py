@@ -79,11 +79,12 @@ class Averages:
             ArgumentError: there is no such column.
         """
         if sort_by not in _SORTS:
-            raise ArgumentError(f"sort_by is one of {', '.join(_SORTS)}, not {sort_by!r}.{did_you_mean(sort_by, _SORTS)}")
+            near = did_you_mean(sort_by, _SORTS)
+            raise ArgumentError(f"sort_by is one of {', '.join(_SORTS)}, not {sort_by!r}.{near}")
         rows = sorted(self._rows, key=lambda row: getattr(row, sort_by), reverse=sort_by != "name")
         shown = rows if limit is None else rows[: max(limit, 0)]
         whole = sum(row.self_seconds for row in rows)
-        cells = [("operator", "calls", "self", "self %", "total", "self/call")]
+        cells: list[tuple[str, ...]] = [("operator", "calls", "self", "self %", "total", "self/call")]
         cells += [_cells(row, whole) for row in shown]
         if rest := rows[len(shown) :]:
             own = sum(row.self_seconds for row in rest)
@@ -91,10 +92,15 @@ class Averages:
             cells.append((f"{len(rest)} more", calls, _time(own), _share(own, whole), "", ""))
         cells.append(("all", str(sum(row.calls for row in rows)), _time(whole), _share(whole, whole), "", ""))
         widths = [max(len(row[i]) for row in cells) for i in range(6)]
-        lines = [
-            "  ".join([row[0].ljust(widths[0]), *(row[i].rjust(widths[i]) for i in range(1, 6))]).rstrip() for row in cells
-        ]
         rule = "  ".join("-" * width for width in widths)
+        lines = [
+            "  ".join(
+                cell.rjust(width) if i else cell.ljust(width)
+                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            )
+            for row in cells
+        ]
+        lines = [line.rstrip() for line in lines]
         return "\n".join([lines[0], rule, *lines[1:-1], rule, lines[-1]])
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """One recorded step, and which kernel a step really runs.
 
-The kernel at the key of a call is not always what serves it: an array kernel that does not take a changed keyword leaves
-the call to Composite. The profiler and ``tp.explain`` both ask :func:`serving`, so they cannot disagree.
+The kernel at the key of a call is not always what serves it: an array kernel that does not take a changed keyword
+leaves the call to Composite. The profiler and ``tp.explain`` both ask :func:`serving`, so they cannot disagree.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class Event:
     """
 
     __slots__ = (
-        "depth", "distribution", "error", "inner_seconds", "kernel", "key", "number", "op", "parent", "seconds", "shapes",
-        "slot", "where",
+        "depth", "distribution", "error", "inner_seconds", "kernel", "key", "number", "op", "parent", "seconds",
+        "shapes", "slot", "where",
     )  # fmt: skip
 
     def __init__(self, op: str, parent: Event | None) -> None:
         self.op = op
         self.parent = parent
-        self.depth = parent.depth + 1 if parent is not None else 0
+        self.depth: int = parent.depth + 1 if parent is not None else 0
         self.key = self.slot = self.kernel = self.distribution = self.where = self.error = ""
         self.number = -1
         self.seconds = self.inner_seconds = 0.0

@@ -12,7 +12,7 @@ from typing import Any
 
 from tensorplay_core.errors import ArgumentError, ValueRangeError
 
-_DEVICE = re.compile(r"^([a-z][a-z0-9_]*)(?::(0|[1-9][0-9]*))?$")
+_DEVICE = re.compile(r"([a-z][a-z0-9_]*)(?::(0|[1-9][0-9]*))?")
 
 
 class Device:
@@ -39,7 +39,7 @@ class Device:
             type, index = type.type, type.index if index is None else index
         if not isinstance(type, str):
             raise ArgumentError(f"a device is a string such as 'cpu' or 'cuda:0', not {type!r}")
-        match = _DEVICE.match(type)
+        match = _DEVICE.fullmatch(type)
         if match is None:
             raise ValueRangeError(
                 f"{type!r} is not a device. Write a lower-case type and, if wanted, an index: 'cpu', 'cuda:0'."

@@ -126,7 +126,7 @@ def as_dtype(value: Any) -> DType:
         ArgumentError: the value is no dtype; a NumPy dtype is answered with the name to write instead.
     """
     if value.__class__ is DType:
-        return value  # type: ignore[no-any-return]
+        return value
     python = {bool: bool_, int: int64, float: float32, complex: complex64}
     if isinstance(value, type) and value in python:
         return python[value]

@@ -6,7 +6,7 @@ and the whole of a call has to stay near twice NumPy's own 190 ns.
 
 from __future__ import annotations
 
-from tensorplay_core.codegen.context import CodegenContext, constant, indent, wrapped
+from tensorplay_core.codegen.context import CodegenContext, constant, indent, tuple_lines, wrapped
 from tensorplay_core.codegen.contract import Derivative, NativeFunction
 from tensorplay_core.codegen.signatures import NOT_PROMOTED, promoted, takes_numbers
 from tensorplay_core.codegen.targets.nodes import Plan, plan
@@ -130,14 +130,16 @@ def _result(
 
 def _attach(node: Plan, function: NativeFunction, names: dict[str, str], edges: dict[str, str]) -> list[str]:
     every = [edges[name] for name in node.inputs]
-    items = node.saved_items("y", "n", edges, names)
+    types = {a.name: "t.bool_type" if a.name in NOT_PROMOTED else "t" for a in function.schema.positional}
+    items = node.fast_items(names, edges, types)
     return [
+        *(["y._version = w = [0, False]"] if node.saves_result else []),
         f"y._node = n = {constant(function.base_name)}.node()",
         "n.number = next_number()",
         f"n.edges = ({', '.join(every)}{',' if len(every) == 1 else ''})",
         "n.type = o",
         "n.shape = r.shape",
-        *wrapped("n.saved = (", [items[0] + ","] if len(items) == 1 else items, ")", 104),
+        *tuple_lines("n.saved = ", items, 104),
     ]
 
 

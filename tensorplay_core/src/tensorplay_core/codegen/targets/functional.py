@@ -9,7 +9,7 @@ from __future__ import annotations
 import keyword
 from collections.abc import Iterator
 
-from tensorplay_core.codegen.context import HEADER, CodegenContext, constant, docstring, import_order, indent, lines, wrapped
+from tensorplay_core.codegen.context import BODY_CHECKS, HEADER, CodegenContext, constant, docstring, import_order, indent, lines, wrapped
 from tensorplay_core.codegen.contract import NativeFunction
 from tensorplay_core.codegen.signatures import Signature, joined, parameter_name, plural, signature, spread
 from tensorplay_core.codegen.targets.fast_path import fast_body, slow_call
@@ -20,7 +20,6 @@ _IMPORTS = {
     "Any": "from typing import Any",
     "overload": "from typing import overload",
     "next_number": "from tensorplay_core.autograd.node import next_number",
-    "save": "from tensorplay_core.autograd.node import save",
     "active": "from tensorplay_core.dispatch import active",
     "STATE": "from tensorplay_core.dispatch.context import STATE",
     "call": "from tensorplay_core.ops.call import call",
@@ -32,6 +31,7 @@ _IMPORTS = {
     "scalar_like": "from tensorplay_core.ops.typing_rules import scalar_like",
     "Tensor": "from tensorplay_core.tensor.tensor import Tensor",
     "share": "from tensorplay_core.tensor.version import share",
+    "version_of": "from tensorplay_core.tensor.version import version_of",
     "Device": "from tensorplay_core.types.device import Device",
     "DType": "from tensorplay_core.types.dtype import DType",
 }
@@ -53,7 +53,7 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
             continue
         constants = sorted({constant(f.base_name) for f in functions if f.name in names})
         text = "\n\n\n".join("\n".join(b) for b in blocks) + "\n"
-        head = HEADER + f'"""The {family} functions. A function\'s first part is its fast path; see ops/call.py for the slow one."""\n\n'
+        head = HEADER + BODY_CHECKS + f'"""The {family} functions. A function\'s first part is its fast path; see ops/call.py for the slow one."""\n\n'
         head += "from __future__ import annotations\n\n" + imports(text, family, constants) + "\n\n\n"
         yield f"_generated_functional_{family}.py", head + text
         gathered.append((f"_generated_functional_{family}", names))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tensorplay_core.codegen.context import HEADER, CodegenContext, constant, docstring, indent, wrapped
+from tensorplay_core.codegen.context import BODY_CHECKS, HEADER, CodegenContext, constant, docstring, indent, wrapped
 from tensorplay_core.codegen.contract import NativeFunction
 from tensorplay_core.codegen.signatures import joined, parameter_name, promoted, signature, takes_numbers
 from tensorplay_core.codegen.targets.fast_path import scalar_lines, slow_call
@@ -26,14 +26,14 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
             continue
         text = "\n\n\n".join("\n".join(_function(context, f)) for f in found) + "\n"
         constants = sorted(constant(inplace_name(f) if f.inplace else f.base_name) for f in found)
-        head = HEADER + f'"""The {family} functions that write to their first argument."""\n\nfrom __future__ import annotations\n\n'
+        head = HEADER + BODY_CHECKS + f'"""The {family} functions that write to their first argument."""\n\nfrom __future__ import annotations\n\n'
         more = "from tensorplay_core.dispatch.tensor_type import Unresolved\n" if "Unresolved" in text else ""
         head += imports(text, family, constants).replace("from tensorplay_core.ops.", more + "from tensorplay_core.ops.", 1)
         yield f"_generated_inplace_{family}.py", head + "\n\n\n" + text
 
 
 def _function(context: CodegenContext, function: NativeFunction) -> list[str]:
-    sig = signature(function, out=False)
+    sig = signature(function, out=False, first="input: Tensor")
     name = inplace_name(function) if function.inplace else function.base_name
     names = {a.name: parameter_name(a) for a in function.schema.arguments}
     doc = [f"{name}({joined(sig.parameters)}) -> Tensor", ""]

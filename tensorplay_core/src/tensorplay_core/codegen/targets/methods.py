@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tensorplay_core.codegen.context import HEADER, CodegenContext, constant, indent, wrapped
+from tensorplay_core.codegen.context import BODY_CHECKS, HEADER, CodegenContext, constant, indent, wrapped
 from tensorplay_core.codegen.contract import NativeFunction
 from tensorplay_core.codegen.signatures import default_text, signature
 from tensorplay_core.codegen.targets.fast_path import fast_body
@@ -40,7 +40,7 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
         if not found:
             continue
         text = "\n\n\n".join("\n".join(_operator(context, f)) for f in found) + "\n"
-        head = HEADER + f'"""The {family} operators of Python, such as ``a + b``: functions with the fast path of their own."""\n\n'
+        head = HEADER + BODY_CHECKS + f'"""The {family} operators of Python, such as ``a + b``: functions with the fast path of their own."""\n\n'
         head += "from __future__ import annotations\n\n" + imports(text, family, sorted(constant(f.name) for f in found))
         head = head.replace("from tensorplay_core.tensor.tensor", "from tensorplay_core.ops.frontend import binary\nfrom tensorplay_core.tensor.tensor", 1)
         if "typing_rules" in head:
@@ -75,8 +75,9 @@ def _methods(context: CodegenContext) -> str:
         overloads = context.overloads(function)
         if function.is_method and not function.schema.is_inplace and function.name not in context.handwritten:
             for name in (function.name, *function.aliases):
-                stubs += _stub(function, name, len(overloads) > 1)
                 if function is overloads[0]:
+                    stubs += [line for each in overloads for line in _stub(each, name, len(overloads) > 1)]
+                    stubs += ["def " + name + "(self, *args: Any, **kwargs: Any) -> Any: ..."] * (len(overloads) > 1)
                     bound.append(f"{name} = {functional}.{function.name}")
                     modules.add(functional)
         if function.inplace or (function.is_method and function.schema.is_inplace):
@@ -105,8 +106,6 @@ def _methods(context: CodegenContext) -> str:
         "",
         "    class GeneratedMethods(TensorBase):",
         '        """What the type checker sees."""',
-        "",
-        "        __slots__ = ()",
         "",
         *indent(stubs, 2),
         "",

@@ -18,6 +18,7 @@ from tensorplay_core.codegen.context import (
     import_order,
     indent,
     lines,
+    tuple_lines,
     wrapped,
 )
 from tensorplay_core.codegen.contract import Derivative
@@ -63,40 +64,72 @@ class Plan:
     saved: tuple[Saved, ...]
 
     @property
-    def holds_tensors(self) -> bool:
-        """Whether a backward pass must free what is saved."""
-        return any(entry.kind != "value" for entry in self.saved)
+    def kind(self) -> str | None:
+        """The node's kind, where it is not the plain one: the engine frees a node that saved tensors."""
+        if len(self.derivative.schema.returns) > 1:
+            return "MULTIPLE"
+        return "SAVING" if any(entry.kind != "value" for entry in self.saved) else None
 
     @property
     def saves_input(self) -> tuple[str, ...]:
         """The inputs whose values are saved."""
         return tuple(entry.name for entry in self.saved if entry.kind in ("tensor", "tensors"))
 
-    def saved_items(self, result: str, node: str, edges: dict[str, str], rename: dict[str, str]) -> list[str]:
-        """Returns the items of ``saved`` as Python text.
+    def saved_items(self, result: str, node: str, edges: dict[str, str]) -> list[str]:
+        """Returns the items of ``saved`` as Python text, for ``record``.
 
         Args:
             result: the name of the result.
             node: the name of the node.
-            edges: input to the name of its edge; an input is saved only when a formula that reads it will run.
-            rename: the names of the call's arguments.
+            edges: input to the name of its edge.
         """
         items = []
         for entry in self.saved:
-            name = rename.get(entry.name, entry.name)
             if entry.kind == "value":
-                items.append(_renamed(entry.text, rename, result, self.derivative))
+                items.append(self.value_text(entry, {}, result))
             elif entry.kind == "result":
                 what = result if len(self.derivative.schema.returns) == 1 else f"{result}[{self._output(entry.name)}]"
                 items.append(f"save({what}, {node})")
             elif entry.kind == "tensors":
-                items.append(f"tuple([save(x) for x in {name}])")
-            elif len(self.inputs) > 1 and entry.readers and set(entry.readers) != set(self.inputs) and edges:
-                wanted = " or ".join(f"{edges[r]} is not None" for r in entry.readers)
-                items.append(f"save({name}) if {wanted} else None")
+                items.append(f"tuple([save(x) for x in {entry.name}])")
             else:
-                items.append(f"save({name})")
+                items.append(f"save({entry.name}){self.only_if_read(entry, edges)}")
         return items
+
+    def fast_items(self, names: dict[str, str], edges: dict[str, str], types: dict[str, str]) -> list[str]:
+        """Returns the same for the fast path, where ``save`` is inlined: there the types are known and none is special.
+
+        Args:
+            names: argument to the Python text that stands for it.
+            edges: input to the name of its edge.
+            types: tensor argument to the Python text of its type.
+        """
+        items = []
+        for entry in self.saved:
+            x, node = names.get(entry.name, ""), edges.get(entry.name, "None")
+            if entry.kind == "value":
+                items.append(self.value_text(entry, names, "y"))
+            elif entry.kind == "result":
+                items.append("(r, o, None, w, 0)")
+            else:
+                cell = f"v := {x}._version or version_of({x})"
+                items.append(f"({x}._array, {types[entry.name]}, {node}, {cell}, v[0]){self.only_if_read(entry, edges)}")
+        return items
+
+    @property
+    def saves_result(self) -> bool:
+        """Whether the result itself is saved."""
+        return any(entry.kind == "result" for entry in self.saved)
+
+    def only_if_read(self, entry: Saved, edges: dict[str, str]) -> str:
+        """Returns the condition under which an input is saved: that a formula which reads it will run."""
+        if len(self.inputs) < 2 or not entry.readers or set(entry.readers) == set(self.inputs) or not edges:
+            return ""
+        return f" if {' or '.join(f'{edges[r]} is not None' for r in entry.readers)} else None"
+
+    def value_text(self, entry: Saved, names: dict[str, str], result: str) -> str:
+        """Returns the Python text of a saved value."""
+        return _renamed(entry.text, names, result, self.derivative)
 
     def _output(self, name: str) -> int:
         return self.derivative.schema.return_names.index(name)
@@ -164,6 +197,10 @@ def emitted(context: CodegenContext, derivative: Derivative, expr: Expr) -> Expr
                 args = tuple(emitted(context, derivative, a) for a in args)
                 kwargs = tuple((k, emitted(context, derivative, v)) for k, v in kwargs)
                 return ast.Call(f"{module}.{function}", args, kwargs, position=node.position)
+            case ast.Method(object=ast.Name(name=name) as operand, name="conj", args=()) if name != "grad":
+                # Asked inline: the call would cost a tenth of the multiplication that it stands in.
+                is_complex = ast.Attribute(ast.Attribute(operand, "_type"), "is_complex")
+                return ast.Conditional(node, is_complex, operand, position=node.position)
             case ast.Index(object=ast.Name(name="needs"), items=(ast.Name(name=name) | ast.String(value=name),)):
                 return ast.IsNone(ast.Name(f"edge_{name}"), negated=True)
         return None
@@ -179,7 +216,7 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
             continue
         classes = [_node(context, plan(d)) for d in derivatives]
         text = "\n".join("\n".join(c) for c in classes)
-        used = ["MULTIPLE"] if "MULTIPLE" in text else []
+        used = [kind for kind in ("MULTIPLE", "SAVING") if f"kind = {kind}" in text]
         used += [name for name in ("record", "save", "unpack") if f"{name}(" in text.replace(".record(", "")]
         head = lines(
             HEADER + f'"""The gradients of the {family} operators: one node class per derivative record."""',
@@ -214,10 +251,8 @@ def _node(context: CodegenContext, plan: Plan) -> list[str]:
         "",
     ]
     body = lines(docstring(doc), "", "__slots__ = ()", f"op = {constant(derivative.function.base_name)}")
-    if len(derivative.schema.returns) > 1:
-        body.append("kind = MULTIPLE")
-    if plan.holds_tensors:
-        body.append("holds_tensors = True")
+    if (kind := plan.kind) is not None:
+        body.append(f"kind = {kind}")
     if plan.saves_input:
         body.append(f"saves_input = {plan.saves_input!r}".replace("'", '"'))
     body += ["", "@staticmethod", *_record(plan, name), "", *_backward(context, plan)]
@@ -239,7 +274,7 @@ def _record(plan: Plan, name: str) -> list[str]:
     differentiable = plan.derivative.output_differentiability
     flags = "" if len(differentiable) == 1 else f", {differentiable!r}"
     edges = {i: f"node.edges[{k}]" for k, i in enumerate(plan.inputs)} if not plan.lists & set(plan.inputs) else {}
-    items = plan.saved_items(result, "node", edges, {})
+    items = plan.saved_items(result, "node", edges)
     return [
         *wrapped("def record(", parameters, ") -> None:", 112),
         *indent(
@@ -247,7 +282,7 @@ def _record(plan: Plan, name: str) -> list[str]:
                 '"""Attaches a node to the result of a call."""',
                 f"node = {name}()",
                 f"record(node, ({inputs}{comma}), {result}{flags})",
-                *wrapped("node.saved = (", [items[0] + ","] if len(items) == 1 else items, ")", 108),
+                *tuple_lines("node.saved = ", items, 108),
             ]
         ),
     ]
@@ -259,6 +294,7 @@ def _backward(context: CodegenContext, plan: Plan) -> list[str]:
     several = len(derivative.schema.returns) > 1
     several_inputs = len(plan.inputs) > 1
     gradient = "grads" if several else "grad"
+    optional = {a.name for a in derivative.schema.arguments if a.type.is_optional}
     body: list[str] = ['"""See the class."""']
     names = [f"saved_{e.name}" if e.kind != "value" else e.name for e in plan.saved]
     if names:
@@ -269,9 +305,11 @@ def _backward(context: CodegenContext, plan: Plan) -> list[str]:
     for entry in plan.saved:
         own = ", own=True" if entry.kind == "result" else ""
         if entry.kind == "tensors":
-            body.append(f'{entry.name} = [unpack(x, node, "{entry.name}", graph) for x in saved_{entry.name}]')
+            body.append(f'{entry.name} = [x and unpack(x, node, "{entry.name}", graph) for x in saved_{entry.name}]')
         elif entry.kind != "value":
-            body.append(f'{entry.name} = unpack(saved_{entry.name}, node, "{entry.name}", graph{own})')
+            may_be_none = several_inputs or entry.name in optional
+            prefix = f"saved_{entry.name} and " if may_be_none else ""
+            body.append(f'{entry.name} = {prefix}unpack(saved_{entry.name}, node, "{entry.name}", graph{own})')
     for definition in shared.definitions:
         users = [t for f in derivative.formulas if f.key in definition.users for t in f.targets]
         text = f"{definition.name} = {emitted(context, derivative, definition.expr)}"

@@ -1,0 +1,275 @@
+"""``tensorplay ops``: the operators, their tables, and the keys that tables are indexed by."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tensorplay_core.cli.common import Group, console, json_option, paragraph, plural, print_json, usage_error
+
+if TYPE_CHECKING:
+    from tensorplay_core.dispatch.operator import Operator
+
+
+@click.group(cls=Group)
+def ops() -> None:
+    """See the operators and the dispatch keys."""
+
+
+@ops.command("list")
+@json_option
+@click.option("--tag", help="Only operators with this tag, such as core or pointwise.")
+def list_(as_json: bool, tag: str | None) -> None:
+    """List every operator with its signature."""
+    from tensorplay_core.errors import did_you_mean
+
+    operators = _operators()
+    tags = sorted({one for op in operators for one in op.tags})
+    if tag is not None and tag not in tags:
+        usage_error(f"there is no tag {tag!r}.{did_you_mean(tag, tags)} Tags: {', '.join(tags)}.")
+    chosen = [op for op in operators if tag is None or tag in op.tags]
+    if as_json:
+        print_json([summary(op) for op in chosen])
+        return
+    out = console()
+    for op in chosen:
+        if op.functional is None:
+            variant = "  in place: " + op.display_name.replace(op.name, f"{op.name}_", 1) if _has_inplace(op) else ""
+            paragraph(out, f"{op.schema}{variant}", 0)
+    forms = sum(op.functional is not None for op in chosen)
+    counts = f"{plural(len(chosen) - forms, 'operator')}, {plural(forms, 'in-place form')}"
+    paragraph(out, f"{counts}; one in full: tensorplay ops show NAME")
+
+
+@ops.command("show")
+@click.argument("name")
+@json_option
+@click.option("--no-load", is_flag=True, help="Load no backend: show only what is registered already.")
+def show(name: str, as_json: bool, no_load: bool) -> None:
+    """Show one operator in full.
+
+    Its signature and rules, its gradients, and who registered which kernel, with file and line.
+
+    NAME is such as add, max.dim, add_, tp::add or mine::op; without an overload, all overloads are shown.
+    """
+    from tensorplay_core.errors import did_you_mean
+    from tensorplay_core.plugins import public
+
+    found = [op for op in _operators() if _is_called(op, name)]
+    if not found:
+        names = [op.display_name for op in _operators()]
+        usage_error(f"there is no operator {name!r}.{did_you_mean(name, names)} All of them: tensorplay ops list.")
+    if not no_load:
+        public.list()
+    shown = [in_full(op) for op in found]
+    if as_json:
+        print_json(shown[0] if len(shown) == 1 else shown)
+        return
+    for i, op in enumerate(shown):
+        if i:
+            console().print()
+        _print(op)
+
+
+@ops.command("keys")
+@json_option
+def keys(as_json: bool) -> None:
+    """Print the dispatch keys, and the pages in use."""
+    from tensorplay_core.dispatch.keys import PAGE, pages
+    from tensorplay_core.plugins import public
+
+    public.list(load=False)  # a device has its page from discovery on
+    rows = key_table()
+    found: list[dict[str, Any]] = [
+        {"device": device, "page": page, "keys": {name: PAGE * page + step for name, step in page_keys(device)}}
+        for device, page in pages().items()
+    ]
+    if as_json:
+        print_json({"keys": all_keys(), "table": [{"keys": k, "values": v} for k, v in rows], "pages": found})
+        return
+    out = console()
+    width = max(len(names) for names, _ in rows)
+    for names, values in (("keys", "values"), ("-" * width, "------"), *rows):
+        out.print(f"{names:<{width}}  {values}", markup=False)
+    out.print()
+    paragraph(out, f"Any other device has a page: on page p the key of step s is {PAGE} * p + s.", 0)
+    for row in found:
+        listed = ", ".join(f"{name} {number}" for name, number in row["keys"].items())
+        paragraph(out, f"page {row['page']}, {row['device']}: {listed}", 0)
+    if not found:
+        out.print("No page is in use.")
+
+
+# ------------------------------------------------------------------------------------------------------------- the keys
+
+
+def key_table() -> list[tuple[str, str]]:
+    """Returns the keys of page 0 in groups, with their numbers."""
+    from tensorplay_core.dispatch.keys import BACKENDS, OFFSETS, DispatchKey
+
+    by_number = {int(key): key.name for key in DispatchKey}
+    end = int(DispatchKey.EndOfKeys)
+    rows = [(", ".join(by_number[i] for i in range(BACKENDS)), f"0–{BACKENDS - 1}")]
+    rows += [(by_number[key], str(key)) for key in (DispatchKey.Python, DispatchKey.DynamicLayerBackMode)]
+    for offset in OFFSETS.values():
+        last = offset + BACKENDS - 1
+        rows.append((f"{by_number[offset]} … {by_number[last]}", f"{offset}–{last} (backend + {offset})"))
+    rows.append(("Composite", f"{int(DispatchKey.Composite)} (a table slot, never a member of a key set)"))
+    modes = (DispatchKey.VmapMode, DispatchKey.DynamicLayerFrontMode)
+    rows.append((", ".join(by_number[key] for key in modes), ", ".join(str(int(key)) for key in modes)))
+    rows.append((by_number[end], str(end)))
+    return rows
+
+
+def all_keys() -> list[dict[str, Any]]:
+    """Returns every key of page 0 with its number and family."""
+    from tensorplay_core.dispatch.keys import DispatchKey, family_of
+
+    return [{"name": key.name, "value": int(key), "family": family_of(int(key))} for key in DispatchKey]
+
+
+def page_keys(device: str) -> list[tuple[str, int]]:
+    """Returns the names and steps of a page's keys."""
+    from tensorplay_core.dispatch.keys import OFFSETS, PAGE, DispatchKey, backend_key, key_name
+
+    base = backend_key(device)
+    steps = [0, int(DispatchKey.Sparse), *OFFSETS.values()]
+    return [(key_name(PAGE * (base // PAGE) + step), step) for step in steps]
+
+
+# -------------------------------------------------------------------------------------------------------- the operators
+
+
+def _operators() -> list[Operator]:
+    import tensorplay_core.ops.load  # noqa: F401
+    from tensorplay_core.dispatch.registry import REGISTRY
+
+    return sorted(
+        REGISTRY.operators.values(), key=lambda op: (op.namespace != "tp", op.namespace, op.name, op.overload)
+    )
+
+
+def _is_called(op: Operator, name: str) -> bool:
+    qualified = name.removeprefix("tp.") if "::" in name else f"tp::{name.removeprefix('tp.')}"
+    return qualified in (op.qualified_name, f"{op.namespace}::{op.name}")
+
+
+def _has_inplace(op: Operator) -> bool:
+    from tensorplay_core.dispatch.registry import REGISTRY
+
+    overload = f".{op.overload}" if op.overload else ""
+    other = REGISTRY.operators.get(f"{op.namespace}::{op.name}_{overload}")
+    return other is not None and other.functional is op
+
+
+def summary(op: Operator) -> dict[str, Any]:
+    """Returns what the list says of an operator."""
+    return {
+        "name": op.display_name, "qualified_name": op.qualified_name, "schema": str(op.schema), "tags": list(op.tags),
+        "composite": op.composite, "promote": op.promote, "shape": op.shape, "autocast": op.autocast,
+        "in_place_form_of": op.functional.display_name if op.functional is not None else None,
+    }  # fmt: skip
+
+
+def in_full(op: Operator) -> dict[str, Any]:
+    """Returns everything that is known of an operator, as plain values."""
+    code = getattr(op.function, "__code__", None)
+    return {
+        **summary(op),
+        "doc": _doc(op),
+        "gradients": _gradients(op),
+        "promises": {key: list(kernels) for key, kernels in op.promises.items()},
+        "defined_at": op.where or None,
+        "function": f"{code.co_filename}:{code.co_firstlineno}" if code is not None else None,
+        "fast_path": op.fast,
+        "generation": op.generation,
+        "slots": [slot for key in sorted(op.table, key=_slot_order) for slot in _slot(op, key)],
+    }
+
+
+def _slot_order(key: int | str) -> tuple[int, int | str]:
+    """Sorts slots as a call meets them: the layers, then the backends, then Composite."""
+    from tensorplay_core.dispatch.keys import BACKENDS, PAGE, DispatchKey
+
+    if isinstance(key, str):
+        return 0, key
+    return (3 if key == DispatchKey.Composite else 2 if key % PAGE < BACKENDS else 1), key
+
+
+def _slot(op: Operator, key: int | str) -> list[dict[str, Any]]:
+    from tensorplay_core.dispatch.keys import slot_name
+    from tensorplay_core.ops.explain_road import kernel_label
+
+    return [
+        {
+            "slot": slot_name(key), "key": key if isinstance(key, int) else None, "active": place == 0,
+            "kernel": r.kernel_name, "label": kernel_label(r), "owner": r.owner, "distribution": r.distribution,
+            "where": r.where, "level": r.level, "override": r.override, "priority": r.priority,
+            "unchecked": r.unchecked, "number": r.number,
+        }
+        for place, r in enumerate(op.table[key])
+    ]  # fmt: skip
+
+
+def _doc(op: Operator) -> str:
+    """Returns the contract's sentence from the function's docstring, whose first line is the signature."""
+    text = inspect.getdoc(op.function) or ""
+    paragraphs = text.split("\n\n")
+    start = 1 if re.match(r"[\w.]+\(", paragraphs[0]) else 0
+    return " ".join(paragraphs[start].split()) if len(paragraphs) > start else ""
+
+
+def _gradients(op: Operator) -> list[str]:
+    """Returns the derivative formulas, which the generator wrote into the docstring of the node class."""
+    source = op.functional if op.functional is not None else op
+    if source.node is None:
+        return []
+    lines = (inspect.getdoc(source.node) or "").splitlines()[1:]
+    return [line for line in lines if re.match(r"[\w, ]+: ", line)]
+
+
+def _print(op: dict[str, Any]) -> None:
+    from tensorplay_core.ops.explain_road import short_location
+
+    out = console()
+    paragraph(out, op["schema"], 0, "bold")
+    if op["doc"]:
+        paragraph(out, op["doc"], 0)
+    out.print()
+    rules = [
+        ("namespace", op["qualified_name"].partition("::")[0]), ("shape", op["shape"]), ("promote", op["promote"]),
+        ("autocast", op["autocast"]), ("composite", op["composite"]), ("tags", ", ".join(op["tags"])),
+        ("in place of", op["in_place_form_of"]), ("defined", op["defined_at"] and short_location(op["defined_at"])),
+        ("function", op["function"] and short_location(op["function"])),
+        ("fast path", "yes" if op["fast_path"] else "no"),
+        ("promised", ", ".join(f"{key}: {', '.join(kernels)}" for key, kernels in op["promises"].items())),
+    ]  # fmt: skip
+    for label, text in rules:
+        if text:
+            paragraph(out, f"{label + ':':<13}{text}", 2)
+    out.print()
+    out.print("gradients" if op["gradients"] else "gradients: none recorded by a formula", style="bold")
+    for line in op["gradients"]:
+        paragraph(out, line, 2)
+    out.print()
+    out.print("kernels", style="bold")
+    for slot in op["slots"]:
+        marks = ["override"] * slot["override"] + [f"priority {slot['priority']}"] * bool(slot["priority"])
+        marks += ["signature unchecked"] * slot["unchecked"] + ["takes tensors"] * _takes_tensors(slot)
+        beneath = "" if slot["active"] else "beneath it: "
+        number = f" ({slot['key']})" if slot["key"] is not None else ""
+        extra = f" [{', '.join(marks)}]" if marks else ""
+        paragraph(out, f"{slot['slot']}{number}: {beneath}{slot['label']} from {slot['distribution']}{extra}", 2)
+        paragraph(out, short_location(slot["where"]), 6, "dim")
+    if not op["slots"]:
+        paragraph(out, "none is registered", 2)
+
+
+def _takes_tensors(slot: dict[str, Any]) -> bool:
+    """Whether a backend kernel takes tensors, which is worth a word: others take arrays."""
+    from tensorplay_core.dispatch.keys import BACKENDS, PAGE
+
+    return slot["level"] == "tensor" and slot["key"] is not None and slot["key"] % PAGE < BACKENDS

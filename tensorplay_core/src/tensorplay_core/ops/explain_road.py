@@ -1,0 +1,387 @@
+"""The road of one call, read off the tables without running it: what ``tp.explain`` is made of.
+
+Every statement here comes from the functions that a real call uses (the resolution, the promote and shape rules, the
+conditions of the fast path), so an explanation is a dry run and not a second opinion.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from tensorplay_core.dispatch import active
+from tensorplay_core.dispatch.context import STATE
+from tensorplay_core.dispatch.key_set import KeySet
+from tensorplay_core.dispatch.keys import AUTOGRAD, BACKENDS, PAGE, DispatchKey, family_of, key_name
+from tensorplay_core.dispatch.operator import Operator, Registration
+from tensorplay_core.dispatch.resolution import Step, at_key
+from tensorplay_core.dispatch.tensor_type import TensorType, unresolved
+from tensorplay_core.errors import TensorPlayError
+from tensorplay_core.ops import autograd_kernels, inplace, kernels, slots, typing_rules
+from tensorplay_core.ops.arguments import plan_of, tensors_in
+from tensorplay_core.profiler.events import serving
+from tensorplay_core.tensor.tensor import TensorBase
+from tensorplay_core.types import dtype as dt
+from tensorplay_core.types.dtype import DType
+
+RUNS, SKIPPED, UNREACHED, MISSING, PROMISED = "runs", "skipped", "not reached", "missing", "promised"
+
+
+class RoadStep(NamedTuple):
+    """One key of a call.
+
+    Attributes:
+        key, number: the key's name and number.
+        slot: the name of the table slot that serves it, or empty.
+        kernel: the full name of the kernel, or empty.
+        label: the kernel's name for a reader: without the module where ``where`` says it already.
+        distribution, where: whose it is, and its ``file:line``.
+        state: ``runs``, ``skipped``, ``not reached``, ``missing``; ``promised`` for a device that is not here.
+        reason: why.
+    """
+
+    key: str
+    number: int
+    slot: str
+    kernel: str
+    label: str
+    distribution: str
+    where: str
+    state: str
+    reason: str
+
+    @property
+    def short_where(self) -> str:
+        """``where``, shortened for a reader."""
+        return short_location(self.where)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the step as plain values."""
+        return self._asdict()
+
+
+def short_location(where: str) -> str:
+    """Returns ``file:line`` with the path from the package on, or from an entry of ``sys.path``.
+
+    Example:
+        >>> short_location("<stdin>:3")
+        '<stdin>:3'
+    """
+    path, colon, line = where.rpartition(":")
+    folder = os.path.dirname(path)
+    if not os.path.isabs(path):
+        return where
+    while os.path.exists(os.path.join(folder, "__init__.py")):
+        folder = os.path.dirname(folder)
+    if folder == os.path.dirname(path):  # in no package
+        inside = [p for p in sys.path if p and path.startswith(p.rstrip(os.sep) + os.sep)]
+        folder = max([*inside, folder], key=len)
+    return os.path.relpath(path, folder).replace(os.sep, "/") + colon + line
+
+
+# ------------------------------------------------------------------------------------------------------------ the steps
+
+
+def road(op: Operator, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[RoadStep]:
+    """Yields what each key of a call has, from the highest, and whether the call takes it."""
+    stopped = ""
+    for key in keys:
+        step = at_key(op, key)
+        if stopped:
+            yield _step(step, step.registration, UNREACHED, stopped)
+            continue
+        slot, kernel = serving(op, step, kwargs)
+        if kernel is None:
+            ends = key % PAGE < BACKENDS or family_of(key % PAGE) == "Vmap"  # as in resolve()
+            yield _step(step, None, MISSING if ends else SKIPPED, _why_none(step, kwargs))
+            stopped = "the call has ended with an error" if ends else ""
+            continue
+        reason, stopped = _why(op, step, kernel, args, kwargs)
+        yield _step(step._replace(slot=slot), kernel, RUNS, reason)
+
+
+def _step(step: Step, kernel: Registration | None, state: str, reason: str) -> RoadStep:
+    slot = step.slot if isinstance(step.slot, str) else "" if step.slot is None else key_name(step.slot)
+    if kernel is None:
+        return RoadStep(key_name(step.key), step.key, "", "", "", "", "", state, reason)
+    name, label, distribution = kernel.kernel_name, kernel_label(kernel), kernel.distribution
+    return RoadStep(key_name(step.key), step.key, slot, name, label, distribution, kernel.where, state, reason)
+
+
+def kernel_label(kernel: Registration) -> str:
+    """Returns a kernel's name without its module, unless the kernel is compiled and so has no file of its own."""
+    name = kernel.kernel_name
+    match = re.search(r"[^.()]+(\(.*\))?$", name) if hasattr(kernel.function, "__code__") else None
+    return match.group() if match else name
+
+
+def _why_none(step: Step, kwargs: dict[str, Any]) -> str:
+    kernel = step.registration
+    if kernel is None:
+        return step.reason
+    left = _left_over(kernel, kwargs)
+    return f"{kernel_label(kernel)} ({kernel.distribution}) does not take {left}; Composite has none"
+
+
+def _left_over(kernel: Registration, kwargs: dict[str, Any]) -> str:
+    return ", ".join(name for name in kwargs if kernel.keywords is not None and name not in kernel.keywords)
+
+
+def _why(
+    op: Operator, step: Step, kernel: Registration, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[str, str]:
+    """Returns why a step runs, and why the keys below it are not reached (empty when they are)."""
+    family = family_of(step.key % PAGE)
+    if step.key % PAGE < BACKENDS:
+        if kernel is not step.registration and step.registration is not None:
+            own = step.registration
+            left = _left_over(own, kwargs)
+            return f"{kernel_label(own)} ({own.distribution}) does not take {left}: Composite serves", ""
+        return step.reason, ""
+    if step.slot == DispatchKey.Composite:
+        return step.reason, f"the operator decomposes at {key_name(step.key)}; its inner calls take roads of their own"
+    if kernel.owner != slots.CORE:
+        return f"{step.reason}; what follows is up to this kernel", ""
+    if family == "Autograd":
+        return _autograd(op, args, kwargs)
+    return step.reason, ""
+
+
+def _autograd(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str]:
+    why = recording(op, args, kwargs)
+    if not autograd_kernels.records(args, kwargs):
+        return f"records nothing: {why}; continues below", ""
+    if op.is_inplace or op.node is not None:
+        source = op.node or (op.functional.node if op.functional is not None else None)
+        name = source.__name__ if source is not None else "a node that raises on backward"
+        return f"records {name}, because {why}; continues below", ""
+    if op.differentiable is not None and not any(op.differentiable):
+        return "records nothing: the result has no gradient; continues below", ""
+    if op.composite == "implicit":
+        composite = op.kernel_at(int(DispatchKey.Composite))
+        if composite is not None:
+            runs = f"{kernel_label(composite)} ({composite.distribution}) runs"
+            text = f"decomposes, because {why}: {runs} and its inner calls record"
+            return text, "the operator has decomposed at Autograd; its inner calls take roads of their own"
+    return f"records a node that raises on backward, because {why} and there is no formula; continues below", ""
+
+
+def recording(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Returns why a call is or is not recorded, as the end of a sentence."""
+    tensors = list(tensors_in(args, kwargs))
+    if not tensors:
+        return "it has no tensor inputs"
+    needing = [name for name, value in _named(op, args, kwargs) if _has_node(value)]
+    if not needing:
+        return "no input requires grad"
+    if not STATE.get().grad:
+        return "gradients are off here (no_grad)"
+    return f"{' and '.join(needing)} require{'s' * (len(needing) == 1)} grad"
+
+
+def _named(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
+    pairs = [(spec.name, value) for spec, value in zip(plan_of(op).positional, args, strict=False)]
+    return [*pairs, *kwargs.items()]
+
+
+def _has_node(value: Any) -> bool:
+    return any(tensor._node is not None for tensor in tensors_in((value,), {}))
+
+
+def left_out(keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Returns which keys of the tensors the context has taken out, and why; empty when none."""
+    state = STATE.get()
+    bits = 0
+    for tensor in tensors_in(args, kwargs):
+        if tensor._type.page == keys.page:
+            bits |= tensor._type.key_bits
+    gone = KeySet(bits & state.exclude, keys.page)
+    if gone:
+        names = ", ".join(key_name(key) for key in gone)
+        why = "inference mode" if state.inference and not gone.bits & ~AUTOGRAD else "the context excludes it"
+        return f"without {names}: {why}"
+    if bits and not bits & AUTOGRAD and all(t._type.inference for t in tensors_in(args, kwargs)):
+        return "without an Autograd key: inference tensors have none"
+    return ""
+
+
+# ----------------------------------------------------------------------------------------------------------- the result
+
+
+class Result(NamedTuple):
+    """What a call gives, by the operator's rules.
+
+    Attributes:
+        shapes: one shape per result; None for one that depends on data.
+        dtypes: one dtype per result; None for one that the kernel decides.
+        error: the error that the call raises instead, or empty.
+    """
+
+    shapes: tuple[tuple[int, ...] | None, ...]
+    dtypes: tuple[str | None, ...]
+    error: str = ""
+
+
+def result_of(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Result:
+    """Asks the shape rule, the promote rule and the checks before a write."""
+    count = plan_of(op).returns
+    try:
+        if plan_of(op).writes:
+            autograd_kernels.check_inplace(op, args[0], autograd_kernels.records(args, kwargs))
+            if not isinstance(args[0]._array, StandIn):
+                inplace.check(op, args, kwargs)
+        shapes: Any = kernels.expected_shape(op, args, kwargs)
+    except TensorPlayError as error:
+        return Result((None,) * count, (None,) * count, f"{type(error).__name__}: {error}")
+    if count == 1:
+        dtype = result_dtype(op, args, kwargs)
+        return Result((None if shapes is None else tuple(shapes),), (dtype.name if dtype is not None else None,))
+    return Result(tuple(shapes) if shapes is not None else (None,) * count, (None,) * count)
+
+
+def result_dtype(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> DType | None:
+    """Returns the dtype that the promote rule gives; None where the kernel decides."""
+    given = kwargs.get("dtype")
+    if given is not None:
+        return given  # type: ignore[no-any-return]
+    if plan_of(op).writes:
+        return args[0].dtype  # type: ignore[no-any-return]
+    if not any(True for _ in tensors_in(args, {})):
+        return dt.int64 if op.name == "randperm" else dt.get_default_dtype()
+    common = typing_rules.tensor_dtype([value for _, value in typing_rules.promoted(op, args)])
+    if common is None or op.promote == "none":
+        return None
+    compute = typing_rules.compute_dtype(op, common)
+    return {
+        "bool": dt.bool_,
+        "index": dt.int64,
+        "sum": compute if compute.is_inexact else dt.int64,
+        "real": compute.real_dtype,
+    }.get(op.promote, compute)
+
+
+class StandIn:
+    """An array that has a shape and nothing else: explaining a call needs no memory."""
+
+    __slots__ = ("shape",)
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+
+
+# -------------------------------------------------------------------------------------------------------- the fast path
+
+
+def fast_path(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], given: tuple[Any, ...]) -> tuple[bool, str]:
+    """Returns whether the operator's public function serves a call on its fast path, and why.
+
+    Args:
+        op: the operator.
+        args: the positional arguments as the dispatcher sees them.
+        kwargs: the keyword-only ones that differ from their defaults.
+        given: the positional arguments as they were given, numbers among them.
+    """
+    reason = _no_fast_function(op) or _special() or _numbers(op, given) or _changed(op, args, kwargs)
+    reason = reason or (_write(op, args) if op.functional is not None else _nodes(op, args)) or _types(op, args)
+    if reason:
+        return False, reason
+    type = args[plan_of(op).tensor_positions[-1]]._type
+    if slots.kernel_for(op, type) is None:
+        return False, "the type's slot stays empty: the kernel, or a layer above it, is not one that a slot can hold"
+    if type.__dict__.get(op.slot) is unresolved:
+        return True, "from the second call on; the first resolves the kernel into the slot of this type"
+    return True, "the slot of this type holds the kernel"
+
+
+def _no_fast_function(op: Operator) -> str:
+    if op.fast:
+        return ""
+    if op.composite == "implicit":
+        return "the operator decomposes into others"
+    if plan_of(op).returns != 1:
+        return "it has several results"
+    if not plan_of(op).tensor_positions:
+        return "it takes no tensors"
+    return "no fast path is generated for this operator"
+
+
+def _special() -> str:
+    state = STATE.get()
+    if state.probe is not None:
+        return "a profiler is open"
+    if active.special:
+        return "a scope is open, here or in another thread, that may change the road (mode, profiler, excluded keys)"
+    return ""
+
+
+def _numbers(op: Operator, given: tuple[Any, ...]) -> str:
+    plan = plan_of(op)
+    chooses = any(spec.name in typing_rules.NOT_PROMOTED for spec in plan.positional)
+    for place, i in enumerate(plan.tensor_positions):
+        value = given[i] if i < len(given) else None
+        if value is None or isinstance(value, TensorBase):
+            continue
+        if place == 0 and not chooses:
+            return f"{plan.positional[i].name} is a number, not a tensor"
+        if not (value.__class__ is int or (value.__class__ is float and value and value == value)):
+            return f"{value!r} is not among the cached scalars (ints, and floats other than 0.0 and nan)"
+    return ""
+
+
+def _changed(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    if kwargs:
+        return f"{', '.join(kwargs)} differ{'s' * (len(kwargs) == 1)} from the default"
+    for spec, value in zip(plan_of(op).positional, args, strict=True):
+        if spec.kind in ("ScalarType", "Device") and value != spec.default:
+            return f"{spec.name} differs from the default"
+    return ""
+
+
+def _types(op: Operator, args: tuple[Any, ...]) -> str:
+    plan = plan_of(op)
+    found = [(plan.positional[i].name, args[i]) for i in plan.tensor_positions]
+    if any(not isinstance(value, TensorBase) for _, value in found):
+        return "an optional tensor is missing"
+    typed = [(name, value._type) for name, value in found if name not in typing_rules.NOT_PROMOTED] or [
+        (name, value._type) for name, value in found
+    ]
+    name, first = typed[0]
+    for other, type in typed[1:]:
+        if type is not first:
+            return f"{name} and {other} are of different types: {_kind(first)} and {_kind(type)}"
+    for other, value in found:
+        if other in typing_rules.NOT_PROMOTED and value._type is not first.bool_type:
+            return f"{other} is {_kind(value._type)}, not the bool of {name}'s device"
+    return "sparse tensors and wrappers always take the slow path" if first.special else ""
+
+
+def _kind(type: TensorType) -> str:
+    return f"{type.dtype.name} on {type.device}" + " (inference)" * type.inference
+
+
+def _nodes(op: Operator, args: tuple[Any, ...]) -> str:
+    if op.node is None and op.promote not in ("bool", "index") and _has_node(args):
+        return "an input has a gradient and the operator has no formula to record inline"
+    return ""
+
+
+def _write(op: Operator, args: tuple[Any, ...]) -> str:
+    target = args[0]
+    if active.inference or target._type.inference:
+        return "inference mode is on, or the tensor is of it; the write is checked first"
+    if target._version is not None and target._version[1]:
+        return "the tensor shares its memory with a view; the write is checked first"
+    if _has_node(args) and STATE.get().grad:
+        return "a gradient is recorded, which a write checks first"
+    if any(t._array.shape not in ((), target._array.shape) for t in tensors_in(args, {})):
+        return "the shapes differ; the write is checked first"
+    return ""
+
+
+__all__ = [
+    "MISSING", "PROMISED", "RUNS", "SKIPPED", "UNREACHED", "Result", "RoadStep", "StandIn", "fast_path", "kernel_label",
+    "left_out", "recording", "result_dtype", "result_of", "road", "short_location",
+]  # fmt: skip

@@ -1,0 +1,87 @@
+"""A call that nothing serves says what is there; with TP_TRACE_KERNEL_MISS=1 it also says who called."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import tensorplay as tp
+from tensorplay_core.errors import EnvironmentVariableError, KernelMissing
+
+PROGRAM = """
+import tensorplay as tp
+lib = tp.library.Library("miss", "DEF")
+lib.define("op(Tensor x) -> Tensor")
+lib.impl("op", lambda x: x, "CUDA")
+lib.impl("op", lambda x: x, "AutocastCPU")
+x = tp.ones(2)
+deep0 = lambda: tp.ops.miss.op(x)
+for i in range(1, 51):  # functions of their own: repeated lines of a stack are folded into one
+    exec(f"def deep{i}(): return deep{i - 1}()")
+try:
+    deep50()
+except NotImplementedError as error:
+    print(type(error).__name__, error)
+except ValueError as error:
+    print(type(error).__name__, error)
+"""
+
+
+def run(value):
+    environment = {k: v for k, v in os.environ.items() if k != "TP_TRACE_KERNEL_MISS"}
+    if value is not None:
+        environment["TP_TRACE_KERNEL_MISS"] = value
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_the_trace_prints_operator_key_what_is_registered_and_at_most_32_frames():
+    done = run("1")
+    assert done.stdout.startswith("KernelMissing miss::op")
+    trace = done.stderr
+    assert "operator miss::op" in trace and "key CPU" in trace and "KeySet(CPU)" in trace
+    assert "AutocastCPU" in trace and "CUDA" in trace and "Autograd" in trace
+    frames = [line for line in trace.splitlines() if line.startswith("  File ")]
+    assert len(frames) == 32
+    called = [line.rpartition(" in ")[2] for line in frames if " in deep" in line]
+    assert len(called) > 15 and called == [f"deep{i}" for i in range(len(called), 0, -1)]
+    assert "misses.py" not in frames[-1]
+
+
+@pytest.mark.parametrize("value", [None, "0", ""])
+def test_no_trace_unless_it_is_asked_for(value):
+    done = run(value)
+    assert done.stderr == "" and done.stdout.startswith("KernelMissing miss::op")
+
+
+@pytest.mark.parametrize("value", ["yes", "2", "true"])
+def test_a_value_that_means_nothing_is_refused(value):
+    done = run(value)
+    assert done.stdout.startswith("EnvironmentVariableError") and f"is 0 or 1, not {value!r}" in done.stdout
+
+
+def test_the_error_names_what_is_registered_and_the_remedy():
+    lib = tp.library.Library("miss2", "DEF")
+    lib.define("op(Tensor x) -> Tensor")
+    lib.impl("op", lambda x: x, "CUDA")
+    try:
+        with pytest.raises(KernelMissing) as info:
+            tp.ops.miss2.op(tp.ones(2))
+    finally:
+        lib.close()
+    message = str(info.value)
+    assert isinstance(info.value, NotImplementedError)
+    assert "miss2::op: no kernel at CPU, nor at Composite" in message
+    assert "Registered: CUDA, Autograd" in message and "fix: register a kernel for 'miss2::op'" in message
+
+
+def test_a_bad_value_is_an_error_of_ours(monkeypatch):
+    from tensorplay_core.dispatch.misses import trace_misses
+
+    monkeypatch.setenv("TP_TRACE_KERNEL_MISS", "maybe")
+    with pytest.raises(EnvironmentVariableError):
+        trace_misses()
