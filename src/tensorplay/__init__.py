@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from tensorplay_core import __version__ as __version__
 from tensorplay_core import public as _public
+from tensorplay_core.errors import *  # noqa: F403
+from tensorplay_core.ops._generated_public import *  # noqa: F403
 from tensorplay_core.public import *  # noqa: F403
 
 if TYPE_CHECKING:
@@ -21,9 +23,18 @@ if TYPE_CHECKING:
     from tensorplay_core.ops.explain import explain as explain
     from tensorplay_core.ops.settings import set_default_device as set_default_device
     from tensorplay_core.ops.settings import show_config as show_config
-    from tensorplay_core.plugins import public as backends
+    from tensorplay_core.plugins import public as _backends
+
+    backends = _backends
 else:
+    __all__ = ["__version__", *_public.NAMES, *_public.LAZY]
 
     def __getattr__(name: str) -> Any:
         """Serves what is imported only when it is used: ``backends``, ``profiler``, ``testing``, ``explain``."""
-        return getattr(_public, name)
+        if name in _public.LAZY:
+            return getattr(_public, name)
+        near = _public.errors.did_you_mean(name, __all__)
+        raise AttributeError(f"module 'tensorplay' has no attribute {name!r}.{near}".removesuffix("."))
+
+    def __dir__() -> list[str]:
+        return sorted(__all__)

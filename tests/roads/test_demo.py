@@ -1,4 +1,4 @@
-"""``tensorplay demo``: the data is what it says, the network learns it on every device, the output tells what happened."""
+"""``tensorplay demo``: its data is what it says, the network learns it on every device, and the output says so too."""
 
 from __future__ import annotations
 

@@ -59,6 +59,7 @@ class Momentum:
         """Moves each parameter against its gradient, and forgets the gradient."""
         with tp.no_grad():
             for parameter, velocity in zip(self.parameters, self.velocities, strict=True):
+                assert parameter.grad is not None, "backward() comes before step()"
                 velocity.mul_(MOMENTUM).add_(parameter.grad)
                 parameter.sub_(velocity * learning_rate)
                 parameter.grad = None

@@ -1,7 +1,7 @@
 """The core of TensorPlay: contract, dispatch, autograd, plugins. It imports no array library.
 
-Nothing is imported here until a public name is asked for, so the generator runs when no generated file exists. What users
-import is ``tensorplay``.
+Nothing is imported here until a public name is asked for, so the generator runs when no generated file exists. What
+users import is ``tensorplay``.
 """
 
 from __future__ import annotations

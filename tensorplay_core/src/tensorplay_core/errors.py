@@ -2,12 +2,33 @@
 
 One family, so that ``except TensorPlayError`` catches all of ours and nothing else; each class is also the builtin that
 PyTorch raises in the same place, so that programs written for PyTorch catch what they expect. A message says what
-happened, where, the nearest valid choices, and the remedy; :func:`did_you_mean` and :func:`fix` keep their wording alike.
+happened, where, the nearest valid choices, and the remedy; :func:`did_you_mean` and :func:`fix` keep their wording
+alike.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+
+__all__ = [
+    "ArgumentError",
+    "AutogradError",
+    "BackendConflict",
+    "BackendError",
+    "ContractError",
+    "DTypeError",
+    "DeviceMismatch",
+    "DeviceUnavailable",
+    "DimError",
+    "EnvironmentVariableError",
+    "KernelError",
+    "KernelMissing",
+    "RegistrationError",
+    "SchemaError",
+    "ShapeError",
+    "TensorPlayError",
+    "ValueRangeError",
+]
 
 
 class TensorPlayError(Exception):
@@ -97,5 +118,5 @@ def did_you_mean(wrong: str, valid: Iterable[str], *, limit: int = 3) -> str:
 
 
 def fix(remedy: str) -> str:
-    """Returns the line that ends an error message: ``\\nfix: <remedy>``."""
+    """Returns what ends an error message: a line of its own, ``fix:`` and the remedy."""
     return f"\nfix: {remedy}"

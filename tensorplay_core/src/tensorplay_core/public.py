@@ -7,7 +7,7 @@ from math import inf, nan, pi
 from typing import Any
 
 import tensorplay_core.ops.load  # noqa: F401  defines the operators and binds the methods of Tensor
-from tensorplay_core import __version__, errors
+from tensorplay_core import errors
 from tensorplay_core.autograd import public as autograd
 from tensorplay_core.autograd.modes import (
     enable_grad,
@@ -19,10 +19,8 @@ from tensorplay_core.autograd.modes import (
 )
 from tensorplay_core.dispatch import library
 from tensorplay_core.dispatch.devices import default_device as get_default_device
-from tensorplay_core.errors import *  # noqa: F403
+from tensorplay_core.ops import _generated_public as functions
 from tensorplay_core.ops import nn
-from tensorplay_core.ops._generated_functional import *  # noqa: F403
-from tensorplay_core.ops._generated_functional import __all__ as _functions
 from tensorplay_core.ops.packets import ops
 from tensorplay_core.tensor.printing import set_printoptions
 from tensorplay_core.tensor.tensor import Tensor
@@ -53,8 +51,51 @@ from tensorplay_core.types.dtype import float64 as double
 from tensorplay_core.types.dtype import int32 as int
 from tensorplay_core.types.dtype import int64 as long
 
+__all__ = [
+    "Tensor",
+    "autograd",
+    "bfloat16",
+    "bool",
+    "complex64",
+    "complex128",
+    "device",
+    "double",
+    "dtype",
+    "enable_grad",
+    "errors",
+    "float",
+    "float16",
+    "float32",
+    "float64",
+    "get_default_device",
+    "get_default_dtype",
+    "inf",
+    "inference_mode",
+    "int",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "library",
+    "long",
+    "nan",
+    "nn",
+    "no_grad",
+    "ops",
+    "pi",
+    "set_grad_enabled",
+    "set_printoptions",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]
+NAMES = (*__all__, *errors.__all__, *functions.__all__)
+"""Everything public; a list of its own, because a type checker reads ``__all__`` only where it is written out."""
 
-_LAZY = {
+LAZY = {
     "backends": "tensorplay_core.plugins.public",
     "profiler": "tensorplay_core.profiler",
     "testing": "tensorplay_core.testing",
@@ -65,9 +106,12 @@ _LAZY = {
 _FROM = ("explain", "set_default_device", "show_config")
 
 
-
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        module = import_module(_LAZY[name])
+    """Serves what is imported only when it is used."""
+    if name in LAZY:
+        module = import_module(LAZY[name])
         return getattr(module, name) if name in _FROM else module
+    for module in (functions, errors):
+        if name in module.__all__:
+            return getattr(module, name)
     raise AttributeError(f"module 'tensorplay' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The backward pass: order, accumulation, what is freed and kept, errors that change nothing, depth, memory, threads."""
+"""The backward pass: order, accumulation, what is freed, errors that change nothing, depth, memory, threads."""
 
 from __future__ import annotations
 

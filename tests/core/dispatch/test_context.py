@@ -136,13 +136,15 @@ def test_a_redispatch_that_raises_restores_the_state():
         lib.close()
 
 
-# -------------------------------------------------------------------------------------------- threads, tasks, generators
+# ------------------------------------------------------------------------------------------ threads, tasks, generators
 
 
 def test_new_threads_start_with_the_defaults():
     answers = []
     with tp.no_grad(), include(1 << 12):
-        thread = threading.Thread(target=lambda: answers.append((STATE.get() == DEFAULT, tp.is_grad_enabled(), records())))
+        thread = threading.Thread(
+            target=lambda: answers.append((STATE.get() == DEFAULT, tp.is_grad_enabled(), records()))
+        )
         thread.start()
         thread.join()
     assert answers == [(True, True, True)]
@@ -186,49 +188,32 @@ def test_an_async_task_has_a_context_of_its_own():
     assert asyncio.run(main()) == [False, (True, True)]
 
 
-def test_a_task_started_inside_a_scope_is_in_it_as_long_as_the_scope_is_open():
-    """Otherwise the fast path, which trusts the counters, and the slow path, which reads the copied state, disagree."""
+def test_a_task_started_inside_a_scope_keeps_its_state_on_both_paths():
+    """The counters follow the states that are alive, or the fast path, which trusts them, and the slow one would
+    differ.
+    """
 
     async def task(gate):
         first = agree()
         await gate.wait()
-        return first, agree()
+        with tp.enable_grad():
+            inner = agree()
+        return first, inner, agree()
 
     async def main():
         gate = asyncio.Event()
         with tp.no_grad():
             inside = asyncio.create_task(task(gate))
             await asyncio.sleep(0)
+        outside = agree()
         gate.set()
-        return await inside
+        return outside, await inside
 
-    assert asyncio.run(main()) == (False, True)
-
-
-def test_a_task_started_in_two_scopes_leaves_both():
-    async def task(gates):
-        answers = [agree()]
-        for gate in gates:
-            await gate.wait()
-            answers.append(agree())
-        return answers
-
-    async def main():
-        gates = asyncio.Event(), asyncio.Event()
-        with tp.no_grad():
-            with tp.no_grad():
-                inside = asyncio.create_task(task(gates))
-                await asyncio.sleep(0)
-            gates[0].set()
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-        gates[1].set()
-        return await inside
-
-    assert asyncio.run(main()) == [False, False, True]
+    assert asyncio.run(main()) == (True, (False, True, False))
+    assert counters() == (0, 0, 0)
 
 
-def test_a_task_in_inference_mode_makes_no_inference_tensor_after_it_closed():
+def test_a_task_started_in_inference_mode_stays_in_it():
     async def task(gate):
         await gate.wait()
         x = tp.ones(2)
@@ -242,9 +227,17 @@ def test_a_task_in_inference_mode_makes_no_inference_tensor_after_it_closed():
             inside = asyncio.create_task(task(gate))
             await asyncio.sleep(0)
         gate.set()
-        return await inside
+        return tp.ones(2).is_inference(), await inside
 
-    assert asyncio.run(main()) == (False, False, False)
+    assert asyncio.run(main()) == (False, (True, True, True))
+    assert counters() == (0, 0, 0)
+
+
+def test_a_mode_set_by_a_call_ends_with_the_scope_around_it():
+    with tp.enable_grad():
+        tp.set_grad_enabled(False)
+        assert agree() is False
+    assert agree() is True and counters() == (0, 0, 0)
 
 
 def test_scopes_that_close_in_another_order_leave_the_defaults():
@@ -272,7 +265,7 @@ def test_states_of_a_long_loop_inside_a_scope_are_not_kept():
         for _ in range(100):
             with exclude(1 << 17):
                 pass
-        assert STATE.get()._heirs is None
+        assert STATE.get().beneath == DEFAULT and counters() == (0, 1, 0)
 
 
 def test_a_decorated_function_has_its_scope_and_leaves_it():
@@ -287,6 +280,29 @@ def test_a_decorated_function_has_its_scope_and_leaves_it():
     with pytest.raises(ValueError):
         function(True)
     assert function.__name__ == "function"
+
+
+def test_a_decorated_coroutine_is_in_its_scope_while_others_run_outside():
+    @tp.no_grad()
+    async def inside(gate):
+        await gate.wait()
+        return agree()
+
+    async def main():
+        gate = asyncio.Event()
+        task = asyncio.create_task(inside(gate))
+        await asyncio.sleep(0)
+        outside = agree()
+        gate.set()
+        return outside, await task
+
+    assert asyncio.run(main()) == (True, False)
+
+    async def yields():
+        yield 1
+
+    with pytest.raises(TypeError, match="an asynchronous generator"):
+        tp.no_grad()(yields)
 
 
 @pytest.mark.parametrize("mode", [tp.no_grad, tp.inference_mode, lambda: tp.set_grad_enabled(False)])

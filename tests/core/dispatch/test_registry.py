@@ -152,7 +152,7 @@ def test_each_change_is_a_new_generation(registry):
 
 def test_operators_are_found_by_name_and_unknown_ones_answered_with_the_nearest(registry):
     assert registry.find("t::op").qualified_name == "t::op"
-    with pytest.raises(RegistrationError, match="no operator 't::opp'.* 't::op'"):
+    with pytest.raises(RegistrationError, match=r"no operator 't::opp'.* 't::op'"):
         registry.find("t::opp")
     assert tp.ops.tp.add.default._op.qualified_name == "tp::add"
 

@@ -82,8 +82,14 @@ def test_two_0d_tensors_of_different_devices_meet_on_the_other_device():
     [
         (lambda c, d: c + d, ["self is on cpu", "other is on loopback:0"]),
         (lambda c, d: tp.add(d, c, alpha=2), ["self is on loopback:0", "other is on cpu"]),
-        (lambda c, d: tp.cat([c, c, d]), ["tensors[0] is on cpu", "tensors[1] is on cpu", "tensors[2] is on loopback:0"]),
-        (lambda c, d: tp.where(c > 0, d, d), ["condition is on cpu", "self is on loopback:0", "other is on loopback:0"]),
+        (
+            lambda c, d: tp.cat([c, c, d]),
+            ["tensors[0] is on cpu", "tensors[1] is on cpu", "tensors[2] is on loopback:0"],
+        ),
+        (
+            lambda c, d: tp.where(c > 0, d, d),
+            ["condition is on cpu", "self is on loopback:0", "other is on loopback:0"],
+        ),
         (lambda c, d: c.add_(d), ["self is on cpu", "other is on loopback:0"]),
         (lambda c, d: tp.tensor(1.0).add_(d[0]), ["self is on cpu", "other is on loopback:0"]),
     ],
@@ -271,13 +277,17 @@ def test_the_specialised_kernel_and_composite_agree(name, dtype):
     for sample in samples(op, dtype=dtype):
         args, kwargs = sample.build(tp)
         composite = op.kernel_at(COMPOSITE)
-        if any(t.dtype is not args_dtype for t in tensors_in(args, {}) for args_dtype in [next(tensors_in(args, {})).dtype]):
+        if any(
+            t.dtype is not args_dtype for t in tensors_in(args, {}) for args_dtype in [next(tensors_in(args, {})).dtype]
+        ):
             continue  # a Composite kernel of its own promotes nothing
         positional, keywords = normalise(op, *bind(op, args, kwargs))
         positional = scalars_to_tensors(op, positional)
         specialised = getattr(getattr(tp.ops.tp, op.name), op.overload or "default")(*args, **kwargs)
         general = composite.function(*positional, **keywords)
-        assert_close(general, specialised, rtol=1e-5 if dtype == "float32" else None, atol=1e-6 if dtype == "float32" else None)
+        assert_close(
+            general, specialised, rtol=1e-5 if dtype == "float32" else None, atol=1e-6 if dtype == "float32" else None
+        )
         count += 1
     assert count or dtype == "int64"
 
@@ -323,7 +333,7 @@ def test_a_kernel_on_tensors_that_returns_no_tensor_is_named(key, result):
     with closing(Library("wrong", "DEF")) as lib:
         lib.define("op(Tensor x) -> Tensor")
         lib.impl("op", lambda x: result, key)
-        with pytest.raises(KernelError, match="wrong::op.*must return a Tensor") as info:
+        with pytest.raises(KernelError, match=r"wrong::op.*must return a Tensor") as info:
             tp.ops.wrong.op(tp.ones(2))
         assert f"{__file__}:" in str(info.value)
 

@@ -83,7 +83,13 @@ def test_every_floating_dtype_can_be_written_in_place_before_its_operator_has_ru
 
 def test_a04_a_tensor_that_overlaps_itself_is_not_written_to():
     x = tp.tensor(0.25)
-    for write in (lambda t: t.exp_(), lambda t: t.add_(1), lambda t: t.zero_(), lambda t: t.fill_(3.0), lambda t: t.copy_(t)):
+    for write in (
+        lambda t: t.exp_(),
+        lambda t: t.add_(1),
+        lambda t: t.zero_(),
+        lambda t: t.fill_(3.0),
+        lambda t: t.copy_(t),
+    ):
         with pytest.raises(RuntimeError, match=r"overlaps itself.*\n?.*clone\(\)"):
             write(x.expand(3))
         assert x.item() == 0.25

@@ -50,7 +50,9 @@ INTEGERS = [d for d in dt.ALL if d.is_integral]
 
 
 @pytest.mark.parametrize("d", INTEGERS, ids=str)
-@pytest.mark.parametrize("value", [0, 1, -1, 127, 128, 255, 256, 300, -129, 2**31, 2**32 + 5, 2**63, 2**64 + 7, -(2**63)])
+@pytest.mark.parametrize(
+    "value", [0, 1, -1, 127, 128, 255, 256, 300, -129, 2**31, 2**32 + 5, 2**63, 2**64 + 7, -(2**63)]
+)
 def test_integers_that_do_not_fit_wrap(d, value):
     modulus = 2 ** (8 * d.itemsize)
     wrapped = value % modulus

@@ -1,7 +1,8 @@
 """The values of every operator against NumPy, over all dtypes and samples, on the cpu and on the loopback device.
 
-``REFERENCES`` holds one independent definition per operator; an operator that is not in it fails. A reference computes in
-float64 or complex128 where the dtype is inexact, and its result is rounded once, to the dtype that the contract promises.
+``REFERENCES`` holds one independent definition per operator; an operator that is not in it fails. A reference computes
+in float64 or complex128 where the dtype is inexact, and its result is rounded once, to the dtype that the contract
+promises.
 """
 
 from __future__ import annotations
@@ -245,8 +246,12 @@ def promised(op: Operator, dtype: tp.dtype, args: Any, kwargs: Any) -> tp.dtype:
         if op.display_name in ("arange", "full"):
             numbers = args if op.display_name == "arange" else args[1:]
             classes = {type(n) for n in numbers}
-            return tp.complex64 if complex in classes else tp.float32 if float in classes else (
-                tp.bool if classes == {bool} else tp.int64
+            return (
+                tp.complex64
+                if complex in classes
+                else tp.float32
+                if float in classes
+                else (tp.bool if classes == {bool} else tp.int64)
             )
         return tp.float32
     integral = not (dtype.is_floating_point or dtype.is_complex)
@@ -326,6 +331,8 @@ def test_every_operator_agrees_with_numpy(name, device):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             expected = REFERENCES[name](*plain_args, **plain_kwargs)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
             actual = apply(op, args, kwargs)
         compare(op, actual, expected, promised(op, dtype, args, kwargs), place)
         if own_memory(op):

@@ -13,8 +13,14 @@ from tensorplay_core.types.device import Device
 
 @pytest.mark.parametrize(
     ("text", "type", "index"),
-    [("cpu", "cpu", None), ("cuda:1", "cuda", 1), ("cuda", "cuda", None), ("cpux", "cpux", None)]
-    + [("cudalike:0", "cudalike", 0), ("my_npu2:10", "my_npu2", 10)],
+    [
+        ("cpu", "cpu", None),
+        ("cuda:1", "cuda", 1),
+        ("cuda", "cuda", None),
+        ("cpux", "cpux", None),
+        ("cudalike:0", "cudalike", 0),
+        ("my_npu2:10", "my_npu2", 10),
+    ],
 )
 def test_parsing(text, type, index):
     device = tp.device(text)
@@ -33,7 +39,9 @@ def test_an_index_can_be_given_apart():
     assert repr(Device("cpu")) == "device(type='cpu')"
 
 
-@pytest.mark.parametrize("text", ["", "CPU", "cuda:", "cuda:-1", "cuda:01", "cuda 1", "1cuda", ":0", "cuda:1:2", "cpu\n"])
+@pytest.mark.parametrize(
+    "text", ["", "CPU", "cuda:", "cuda:-1", "cuda:01", "cuda 1", "1cuda", ":0", "cuda:1:2", "cpu\n"]
+)
 def test_what_is_no_device_is_refused(text):
     with pytest.raises(ValueRangeError, match="not a device"):
         Device(text)

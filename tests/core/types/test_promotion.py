@@ -82,7 +82,7 @@ DIFFERENT = {
 
 @pytest.mark.parametrize("a", dt.ALL, ids=str)
 def test_where_it_differs_from_numpy(a):
-    """Every difference from ``numpy.promote_types`` is in the list above, and every entry of the list is a difference."""
+    """Every difference from ``numpy.promote_types`` is in the list above, and everything in it is a difference."""
     differences = {}
     for b in dt.ALL:
         try:

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Mapping
 from typing import Any
 
-from tensorplay_composite.arrays._support import Support
+from tensorplay_composite.arrays._support import Support, silent
 from tensorplay_composite.arrays.random import HostRandom
 from tensorplay_core.dispatch.device_api import DeviceAPI
 from tensorplay_core.errors import ShapeError
@@ -80,6 +80,7 @@ class ArrayDevice(DeviceAPI):
         self._names = {native: name for name, native in self.dtypes.items()}
         self._support = support
         self._overlap = getattr(xp, "may_share_memory", None)
+        self._from_python = silent(lambda data, dtype: xp.asarray(data, dtype=dtype))
 
     def as_array(self, value: Any) -> Any:
         """Returns a kernel's result as an array, 0-d ones included."""
@@ -97,7 +98,7 @@ class ArrayDevice(DeviceAPI):
             ShapeError: the lists are ragged.
         """
         try:
-            return self.xp.asarray(data, dtype=dtype)
+            return self._from_python(data, dtype)
         except ValueError as error:
             if "inhomogeneous" in str(error) or "sequence" in str(error):
                 raise ShapeError("nested lists of one depth must have the same length") from error
@@ -127,6 +128,12 @@ class ArrayDevice(DeviceAPI):
     def copy(self, array: Any) -> Any:
         """Returns a copy with memory of its own."""
         return self._support.copy(array)
+
+    def freeze(self, array: Any) -> None:
+        """Makes an array read-only where the module has flags for it."""
+        flags: Any = getattr(array, "flags", None)
+        if hasattr(flags, "writeable"):
+            flags.writeable = False
 
     def may_alias(self, a: Any, b: Any) -> bool:
         """Whether the memory of two arrays may overlap."""

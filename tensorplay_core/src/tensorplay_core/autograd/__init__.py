@@ -1,1 +1,1 @@
-"""Reverse-mode automatic differentiation: modes, nodes and the engine; the formulas are generated on the floor above."""
+"""Reverse-mode automatic differentiation: modes, nodes, the engine. Formulas are generated on the floor above."""

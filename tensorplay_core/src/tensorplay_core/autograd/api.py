@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 from tensorplay_core.autograd.engine import Pass, accumulate, root_gradient
 from tensorplay_core.autograd.node import Node
@@ -85,9 +85,29 @@ def backward(
     _start(roots, gradients, running)
     for leaf in dict.fromkeys(nodes):
         if leaf in running.found:
-            accumulate(leaf, running.found[leaf], create_graph)
+            accumulate(leaf, running.found[leaf], create_graph)  # type: ignore[arg-type]  # a leaf, as checked above
 
 
+@overload
+def grad(
+    outputs: Tensors,
+    inputs: Tensors,
+    grad_outputs: Tensors | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: Literal[False] | None = None,
+    materialize_grads: bool = False,
+) -> tuple[Tensor, ...]: ...
+@overload
+def grad(
+    outputs: Tensors,
+    inputs: Tensors,
+    grad_outputs: Tensors | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]: ...
 def grad(
     outputs: Tensors,
     inputs: Tensors,
@@ -122,9 +142,7 @@ def grad(
         raise ArgumentError("materialize_grads=True allows unused inputs; allow_unused=False contradicts it")
     gradients = (None,) * len(roots) if grad_outputs is None else _as_tuple(grad_outputs, "grad_outputs")
     nodes = _nodes_of(wanted)
-    running = Pass(
-        graph=create_graph, retain=create_graph if retain_graph is None else retain_graph, wanted=nodes
-    )
+    running = Pass(graph=create_graph, retain=create_graph if retain_graph is None else retain_graph, wanted=nodes)
     _start(roots, gradients, running)
     results: list[Tensor | None] = []
     for i, (x, node) in enumerate(zip(wanted, nodes, strict=True)):

@@ -1,8 +1,8 @@
 """The backward pass: nodes in the reverse order of their making, each once, without recursion.
 
 A gradient that reaches a node is first made to fit the node's result: summed over the dims that were broadcast, cast to
-the dtype, moved to the device. Formulas therefore say only the mathematics. Gradients of leaves are stored when the whole
-pass has succeeded, so an exception leaves every ``.grad`` as it was.
+the dtype, moved to the device. Formulas therefore say only the mathematics. Gradients of leaves are stored when the
+whole pass has succeeded, so an exception leaves every ``.grad`` as it was.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from heapq import heappop, heappush
 from typing import Any
 
 from tensorplay_core.autograd.modes import enable_grad, no_grad
-from tensorplay_core.autograd.node import LEAF, OUTPUT, AccumulateGrad, Node, Output
-from tensorplay_core.errors import AutogradError, fix
+from tensorplay_core.autograd.node import LEAF, OUTPUT, SAVING, AccumulateGrad, Node, Output
+from tensorplay_core.errors import AutogradError, ShapeError, fix
 from tensorplay_core.tensor.tensor import Tensor, wrap
 
 
@@ -56,19 +56,27 @@ class Pass:
         graph: record the pass itself, so that gradients can be differentiated.
         retain: keep what nodes saved.
         wanted: nodes whose gradients to return; None to store gradients in leaves.
+
+    Attributes:
+        found: the gradients of the leaves that were reached, and of the wanted nodes.
     """
+
+    __slots__ = ("_pending", "_waiting", "_wanted", "found", "graph", "retain")
+
+    found: dict[Any, Tensor]
+    _pending: dict[int, list[Any]]
+    """Number of a node to [node, the sum of its gradients so far]."""
+    _waiting: list[int]
+    """The keys of ``_pending`` as a heap: the node that was made last comes first."""
 
     def __init__(self, *, graph: bool, retain: bool, wanted: Sequence[Node] | None = None) -> None:
         """See the class."""
         self.graph = graph
         self.retain = retain
-        self.found: dict[Node, Tensor] = {}
-        """The gradients of the leaves that were reached, and of the wanted nodes."""
+        self.found = {}
         self._wanted = None if wanted is None else set(wanted)
-        self._pending: dict[int, list[Any]] = {}
-        """Number of a node to [node, the sum of its gradients so far]; what is computed first has the highest number."""
-        self._waiting: list[int] = []
-        """The keys of ``_pending`` as a heap: the node that was made last comes first."""
+        self._pending = {}
+        self._waiting = []
 
     def add(self, node: Node, grad: Tensor) -> None:
         """Adds a gradient of a node's result."""
@@ -100,50 +108,66 @@ class Pass:
     def _walk(self, needed: set[Node] | None) -> None:
         """Runs every node that has a gradient, in order.
 
-        One loop with :meth:`add` inlined, because a graph of small tensors spends its time here. ``ahead`` is a node that
-        waits outside the heap: along a chain it is always the next one.
+        One loop with :meth:`add` inlined, because a graph of small tensors spends its time here. ``after`` is the node
+        that comes next along a chain: while nothing else waits it does not pass through the heap.
         """
         waiting, pending, found, graph, retain = self._waiting, self._pending, self.found, self.graph, self.retain
-        inner = {node for node in self._wanted or () if node.kind != LEAF}
-        ahead: Node | None = None
-        ahead_grad: Any = None
-        while ahead is not None or waiting:
-            if ahead is None or (waiting and waiting[0] < ahead.number):
+        inner = () if self._wanted is None else {node for node in self._wanted if node.kind != LEAF}
+        selective = bool(inner) or needed is not None
+        node: Node | None = None
+        after_grad: Any = None
+        try:
+            while waiting:
                 node, grad = pending.pop(heappop(waiting))
-            else:
-                node, grad, ahead = ahead, ahead_grad, None
-            if inner and node in inner:
-                found[node] = grad
-            if needed is not None and not any(edge in needed for edge in node.edges):  # nothing below it is wanted
-                continue
-            kind = node.kind
-            if kind >= OUTPUT:
-                if kind == OUTPUT:
-                    self._hand_over(node, grad)
-                    continue
-                grad = [self._zeros(node, i) if g is None else g for i, g in enumerate(grad)]
-            if node.saved is None:
-                raise freed(node)
-            for edge, g in zip(node.edges, node.backward(grad, graph)):  # noqa: B905  codegen gives one an edge
-                if edge is None or g is None or (needed is not None and edge not in needed):
-                    continue
-                if g._array.shape != edge.shape or g._type is not edge.type:
-                    g = fit(g, edge)
-                number = edge.number
-                if number > 0:  # a leaf
-                    known = found.get(edge)
-                    found[edge] = g if known is None else known + g
-                elif edge is ahead:
-                    ahead_grad = ahead_grad + g
-                elif (known := pending.get(number)) is not None:
-                    known[1] = known[1] + g
-                elif ahead is None:
-                    ahead, ahead_grad = edge, g
-                else:
-                    pending[number] = [edge, g]
-                    heappush(waiting, number)
-            if kind and not retain:
-                node.saved = None
+                while node is not None:
+                    if selective:
+                        if node in inner:
+                            found[node] = grad
+                        if needed is not None and not any(edge in needed for edge in node.edges):
+                            break  # nothing below it is wanted
+                    kind = node.kind
+                    if kind > SAVING:
+                        if kind == OUTPUT:
+                            self._hand_over(node, grad)
+                            break
+                        grad = [self._zeros(node, i) if g is None else g for i, g in enumerate(grad)]
+                    grads = node.backward(grad, graph)
+                    after = None
+                    i = -1
+                    for edge in node.edges:
+                        i += 1  # not zip, which is slower for one or two edges
+                        if edge is None:
+                            continue
+                        g = grads[i]
+                        if g is None or (selective and needed is not None and edge not in needed):
+                            continue
+                        # A gradient that is passed on has the node's shape; asking NumPy for one makes a new tuple.
+                        if (node.shape if g is grad else g._array.shape) != edge.shape or g._type is not edge.type:
+                            g = fit(g, edge)
+                        number = edge.number
+                        if number > 0:  # a leaf
+                            known = found.get(edge)
+                            found[edge] = g if known is None else known + g
+                        elif after is None and not waiting:
+                            after, after_grad = edge, g
+                        elif edge is after:
+                            after_grad = after_grad + g
+                        elif (entry := pending.get(number)) is not None:
+                            entry[1] = entry[1] + g
+                        else:
+                            pending[number] = [edge, g]
+                            heappush(waiting, number)
+                    if kind and not retain:
+                        node.saved = None
+                    node, grad = after, after_grad
+                    if node is not None and waiting:
+                        pending[node.number] = [node, grad]
+                        heappush(waiting, node.number)
+                        break
+        except TypeError:
+            if node is not None and node.saved is None:  # what a freed node's formula raises when it unpacks
+                raise freed(node) from None
+            raise
 
     def _hand_over(self, node: Node, grad: Tensor) -> None:
         """Gives the gradient of one result of several to the operator's node."""
@@ -204,11 +228,14 @@ def accumulate(leaf: AccumulateGrad, grad: Tensor, graph: bool) -> None:
                 variable._grad = grad.clone() if old is None else old + grad
         elif old is None:
             variable._grad = wrap(grad._type.api.copy(grad._array), grad._type)
-        elif old._node is not None or old._type.inference or old._type.api.overlaps_itself(old._array):
-            with no_grad():
+        elif old._node is None and not old._type.inference:
+            try:
+                old.add_(grad)
+            except ShapeError:  # somebody stored an expanded tensor, whose memory cannot be written to
                 variable._grad = old + grad
         else:
-            old.add_(grad)
+            with no_grad():
+                variable._grad = old + grad
 
 
 def root_gradient(root: Tensor, gradient: Tensor | None, graph: bool) -> Tensor:

@@ -44,7 +44,7 @@ Rows = list[list[Any]]
 
 
 def _numeric(func: Callable[..., Any], arguments: Sequence[Any], i: int, eps: float, step: complex) -> list[Rows]:
-    """Returns d output / d argument ``i`` along ``step`` for every output: one row of its elements per element of the input."""
+    """Returns d output / d argument ``i`` along ``step`` for every output: a row of its elements per input element."""
     plain = [v.detach() if isinstance(v, Tensor) else v for v in arguments]
     x = plain[i]
     rows: list[Rows] = []
@@ -89,7 +89,8 @@ def gradcheck(
         func: a function of tensors that returns a tensor or several.
         inputs: its arguments; those that require grad are checked and should be float64 or complex128.
         eps: half the step of the difference.
-        atol, rtol: what is allowed between the two.
+        atol: what is allowed between the two.
+        rtol: what is allowed besides, as a part of the difference quotient.
         raise_exception: raise rather than return False.
 
     Raises:
@@ -101,7 +102,7 @@ def gradcheck(
         >>> gradcheck(lambda x: x * x * x, x)
         True
     """
-    arguments = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
+    arguments: list[Any] = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
     checked = [i for i, v in enumerate(arguments) if isinstance(v, TensorBase) and v.requires_grad]  # type: ignore[attr-defined]
     if not checked:
         raise AutogradError("gradcheck: no input requires grad, so there is nothing to check")
@@ -120,7 +121,7 @@ def _first_problem(
     func: Callable[..., Any], arguments: list[Any], checked: list[int], eps: float, atol: float, rtol: float
 ) -> str | None:
     outputs = _outputs(func(*arguments))
-    along = {i: {1.0: _numeric(func, arguments, i, eps, 1.0)} for i in checked}
+    along: dict[int, dict[complex, list[Rows]]] = {i: {1.0: _numeric(func, arguments, i, eps, 1.0)} for i in checked}
     for i in checked:
         if arguments[i].is_complex():
             along[i][1j] = _numeric(func, arguments, i, eps, 1j)
@@ -203,6 +204,4 @@ def gradgradcheck(
         found = grad(made, wanted, list(seeds), create_graph=True, allow_unused=True, materialize_grads=True)
         return tuple(found)
 
-    return gradcheck(
-        first, [*arguments, *cotangents], eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception
-    )
+    return gradcheck(first, [*arguments, *cotangents], eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception)

@@ -8,9 +8,9 @@ from typing import Any, Self, TypeVar
 
 from tensorplay_core.dispatch.context import STATE, Scope, State
 from tensorplay_core.dispatch.keys import AUTOGRAD
-from tensorplay_core.errors import ArgumentError
+from tensorplay_core.errors import ArgumentError, fix
 
-_GENERATOR = 0x20  # inspect.CO_GENERATOR; the module costs a third of the import
+_GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200  # inspect.CO_…; the module costs a third of the import
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -24,14 +24,30 @@ class GradMode(Scope):
         return type(self)()
 
     def __call__(self, function: F) -> F:
-        """Decorates a function or a generator function."""
-        if getattr(function, "__code__", None) is not None and function.__code__.co_flags & _GENERATOR:
+        """Decorates a function, a coroutine function or a generator function."""
+        code = getattr(function, "__code__", None)
+        flags = code.co_flags if code is not None else 0
+        if flags & _GENERATOR:
 
             @functools.wraps(function)
             def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
                 return (yield from self._resume(function(*args, **kwargs)))
 
             return generator  # type: ignore[return-value]
+
+        if flags & _ASYNC_GENERATOR:  # it would leave its scope open in whoever iterates over it
+            raise ArgumentError(
+                f"{type(self).__name__} cannot decorate {function.__qualname__}, an asynchronous generator"
+                + fix(f"write 'with {type(self).__name__}():' inside it, around what does not yield.")
+            )
+        if flags & _COROUTINE:
+
+            @functools.wraps(function)
+            async def coroutine(*args: Any, **kwargs: Any) -> Any:
+                with self._again():
+                    return await function(*args, **kwargs)
+
+            return coroutine  # type: ignore[return-value]
 
         @functools.wraps(function)
         def scoped(*args: Any, **kwargs: Any) -> Any:
@@ -112,9 +128,11 @@ class set_grad_enabled(GradMode):
         super().__init__(grad=mode)
         self._mode = mode
         super().__enter__()
+        self._entered[-1].floating = True
 
     def __enter__(self) -> Self:
-        """Keeps what the call has set already."""
+        """Keeps what the call has set already, now until the end of the block."""
+        self._entered[-1].floating = False
         return self
 
     def __call__(self, function: F) -> F:
@@ -133,7 +151,7 @@ class inference_mode(GradMode):
     """Nothing is recorded and nothing can be: tensors made inside have no Autograd key.
 
     Args:
-        mode: False makes the block do nothing.
+        mode: False leaves inference mode for the block, and records there, as in PyTorch.
 
     Example:
         >>> import tensorplay as tp
@@ -158,7 +176,7 @@ class inference_mode(GradMode):
     def _enter(self, previous: State) -> State:
         if self._mode:
             return previous.replace(grad=False, inference=True, exclude=previous.exclude | AUTOGRAD)
-        return previous.replace(inference=False, exclude=previous.exclude & ~AUTOGRAD)
+        return previous.replace(grad=True, inference=False, exclude=previous.exclude & ~AUTOGRAD)
 
 
 def is_grad_enabled() -> bool:

@@ -1,8 +1,9 @@
 """The nodes of the graph that a backward pass walks.
 
 A node is made when an operator records: it knows the nodes of the operator's inputs, what its result was, and what the
-gradient formula needs. It saves arrays with their type, node and version cell, never tensors, so nothing in a graph is a
-cycle and reference counting alone frees it. The classes are generated, one per derivative record; what they share is here.
+gradient formula needs. It saves arrays with their type, node and version cell, never tensors, so nothing in a graph is
+a cycle and reference counting alone frees it. The classes are generated, one per derivative record; what they share is
+here.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ next_number = itertools.count(-1, -1).__next__
 _next_leaf = itertools.count(1).__next__
 
 PLAIN, SAVING, LEAF, OUTPUT, MULTIPLE = range(5)
-"""Kinds of nodes: an operator's that saved no tensor, one that did and is freed by a pass, a leaf's, one result of several,
-an operator's with several results. One attribute, because the engine asks it of every node."""
+"""Kinds of nodes: an operator's that saved no tensor, one that did and is freed by a pass, a leaf's, one result of
+several, an operator's with several results. One attribute, because the engine asks it of every node.
+"""
 
 Saved = tuple[Any, TensorType, "Node | None", list[Any], int]
 """A saved tensor: array, type, node (None for the node's own result), version cell, version when saved."""
@@ -145,7 +147,10 @@ class NoFormula(Node):
 
 
 def record(
-    node: Node, inputs: tuple[Any, ...], outputs: Tensor | tuple[Any, ...], differentiable: tuple[bool, ...] | None = None
+    node: Node,
+    inputs: tuple[Any, ...],
+    outputs: Tensor | tuple[Any, ...],
+    differentiable: tuple[bool, ...] | None = None,
 ) -> None:
     """Fills a new node and attaches it to the results of its call.
 
@@ -202,8 +207,8 @@ def unpack(saved: Saved, of: Node, name: str, graph: bool, own: bool = False) ->
     if cell[0] != number:
         op = of.op.display_name if of.op is not None else of.name
         raise AutogradError(
-            f"{op} saved {name!r} ({type.dtype.name}, shape {tuple(array.shape)}) for its gradient at version {number}, "
-            f"and it was modified in place since: it is at version {cell[0]} now"
+            f"{op} saved {name!r} ({type.dtype.name}, shape {tuple(array.shape)}) for its gradient at version "
+            f"{number}, and it was modified in place since: it is at version {cell[0]} now"
             + fix("clone() the tensor before writing to it, or use the out-of-place operator.")
         )
     y = Tensor()

@@ -1,7 +1,7 @@
 """Runs the targets: writes what changed, or says what would.
 
-Every target's text is made before the first file is written, so an error leaves the folder as it was; a file whose text is
-the same is not touched, so its time stamp stays.
+Every target's text is made before the first file is written, so an error leaves the folder as it was; a file whose text
+is the same is not touched, so its time stamp stays.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import difflib
 import sys
 from collections.abc import Iterable
 from importlib import import_module
-from pathlib import Path
 
 import attrs
 
@@ -19,6 +18,8 @@ from tensorplay_core.errors import ArgumentError, ContractError, did_you_mean
 
 TARGETS = ("schemas", "functional", "inplace", "nodes", "autograd", "methods")
 PREFIX = "_generated_"
+INSTALLED = {"site-packages", "dist-packages"}
+"""Folders of installed packages."""
 
 
 @attrs.frozen
@@ -55,7 +56,8 @@ def texts(context: CodegenContext, targets: Iterable[str] = TARGETS) -> dict[str
     result: dict[str, str] = {}
     for target in targets:
         if target not in TARGETS:
-            raise ArgumentError(f"there is no target {target!r}.{did_you_mean(target, TARGETS)} Targets: {', '.join(TARGETS)}")
+            near = did_you_mean(target, TARGETS)
+            raise ArgumentError(f"there is no target {target!r}.{near} Targets: {', '.join(TARGETS)}")
         module = import_module(f"tensorplay_core.codegen.targets.{target}")
         for name, text in module.generate(context):
             try:
@@ -79,7 +81,7 @@ def generate(context: CodegenContext, targets: Iterable[str] = TARGETS, *, check
     """
     targets = tuple(targets)
     new = texts(context, targets)
-    if not check and "site-packages" in context.out.parts:
+    if not check and INSTALLED & set(context.out.resolve().parts):
         raise ContractError(f"{context.out} is an installed package; the generator writes to source folders only")
     old = {p.name: p.read_text(encoding="utf-8") for p in context.out.glob(f"{PREFIX}*.py")}
     written = sorted(name for name, text in new.items() if old.get(name) != text)
@@ -96,7 +98,7 @@ def generate(context: CodegenContext, targets: Iterable[str] = TARGETS, *, check
             diffs.append("".join(lines))
         elif name in new:
             context.out.mkdir(parents=True, exist_ok=True)
-            (context.out / name).write_text(new[name], encoding="utf-8")
+            (context.out / name).write_text(new[name], encoding="utf-8", newline="\n")
         else:
             (context.out / name).unlink()
     unchanged = sorted(name for name in new if name not in written)
@@ -106,6 +108,9 @@ def generate(context: CodegenContext, targets: Iterable[str] = TARGETS, *, check
 def main(arguments: list[str] | None = None) -> int:
     """Generates our own files; ``--check`` compares. The command line proper is ``tensorplay codegen``."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    if not {*arguments} <= {"--check"}:
+        sys.stderr.write("usage: python -m tensorplay_core.codegen.generate [--check]\n")
+        return 2
     result = generate(CodegenContext.load(), check="--check" in arguments)
     for diff in result.diffs:
         sys.stdout.write(diff)
@@ -118,4 +123,4 @@ if __name__ == "__main__":
     sys.exit(main())
 
 
-__all__ = ["PREFIX", "TARGETS", "Path", "Result", "generate", "main", "texts"]
+__all__ = ["PREFIX", "TARGETS", "Result", "generate", "main", "texts"]

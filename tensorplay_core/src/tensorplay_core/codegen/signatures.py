@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 import attrs
@@ -48,7 +49,7 @@ def promoted(function: NativeFunction) -> tuple[Argument, ...]:
 
 
 def spread(function: NativeFunction) -> Argument | None:
-    """Returns the argument that may be written as several: the last positional, when it is a list of ints of any length."""
+    """Returns the argument that may be written as several: the last positional, if a list of ints of any length."""
     last = function.schema.positional[-1] if function.schema.positional else None
     if last is None or last.default is not None or str(last.type) not in ("int[]", "SymInt[]"):
         return None
@@ -77,7 +78,9 @@ def default_text(argument: Argument) -> str:
     assert argument.default is not None
     value = argument.default.value
     if isinstance(value, Identifier):
-        return repr(value.name)
+        value = value.name
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
     return repr(tuple(value)) if isinstance(value, (list, tuple)) else repr(value)
 
 

@@ -3,14 +3,13 @@
 Everything that a ``with`` block can change about dispatch is a field of :class:`State`. A new thread starts with the
 defaults, an asyncio task with a copy, and leaving a scope restores what was there before it, whatever was raised.
 
-A state has effect exactly as long as the scope that made it is open, and counted in :mod:`active`. Where another context
-still holds it then (a task that was started inside the scope, a generator that is closed late), it turns into the state
-beneath: otherwise the slow path, which reads states, and the fast path, which trusts the counters, would disagree.
+A state is counted in :mod:`active` from the moment its scope is entered until nothing refers to it any more: a task
+that was started inside a scope keeps the state after the scope is left, and the fast path, which trusts the counters,
+must know.
 """
 
 from __future__ import annotations
 
-import sys
 from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -31,9 +30,12 @@ class State:
         grad: whether gradients are recorded.
         inference: whether inference mode is on.
         probe: called around every step of a call when a profiler is open, else None.
+        beneath: the state that the scope was entered in; None for the default.
+        left: whether the scope was left while another one, entered later, was still open.
+        floating: set by a mere call (``set_grad_enabled``), so that leaving an enclosing scope ends it too.
     """
 
-    __slots__ = ("_heirs", "exclude", "grad", "include", "inference", "probe")
+    __slots__ = ("_holds", "beneath", "exclude", "floating", "grad", "include", "inference", "left", "probe")
 
     def __init__(
         self,
@@ -49,7 +51,10 @@ class State:
         self.grad = grad
         self.inference = inference
         self.probe = probe
-        self._heirs: list[State] | None = None
+        self.beneath: State | None = None
+        self.left = False
+        self.floating = False
+        self._holds: tuple[bool, bool, bool] | None = None
 
     def replace(self, **changes: Any) -> State:
         """Returns a copy with some fields changed."""
@@ -62,14 +67,17 @@ class State:
             get("probe", self.probe),
         )
 
-    def close(self, beneath: State) -> None:
-        """Turns this state into the one beneath it, for every context that still holds it: its scope has ended."""
-        self.include, self.exclude, self.probe = beneath.include, beneath.exclude, beneath.probe
-        self.grad, self.inference = beneath.grad, beneath.inference
-        for heir in self._heirs or ():
-            heir.close(self)
-        if beneath is not _DEFAULT and sys.getrefcount(self) > _unshared:
-            beneath._heirs = [*(beneath._heirs or ()), self]
+    def hold(self, beneath: State) -> None:
+        """Counts in :mod:`active` for as long as anything refers to this state: a scope, or a task that copied it."""
+        self.beneath = beneath
+        special = bool(self.include or self.exclude & ~AUTOGRAD) or self.probe is not None
+        self._holds = (special, not self.grad, self.inference)
+        active.add(self._holds, 1)
+
+    def __del__(self) -> None:
+        """Counts down with the last reference."""
+        if self._holds is not None:
+            active.add(self._holds, -1)
 
     def __eq__(self, other: object) -> bool:
         """Whether every field is the same."""
@@ -79,17 +87,9 @@ class State:
         """Hashes by the bitmaps and flags."""
         return hash((self.include, self.exclude, self.grad, self.inference))
 
-    @property
-    def counts(self) -> tuple[bool, bool, bool]:
-        """Which of the counters of :mod:`active` a scope of this state holds up."""
-        special = bool(self.include or self.exclude & ~AUTOGRAD) or self.probe is not None
-        return special, not self.grad, self.inference
-
 
 _FIELDS = ("exclude", "grad", "include", "inference", "probe")
 _DEFAULT = State()
-_unshared = 0
-"""References to a state that no other context holds, as :meth:`State.close` counts them; measured below."""
 STATE: ContextVar[State] = ContextVar("tensorplay_state", default=_DEFAULT)
 
 
@@ -109,7 +109,7 @@ class Scope:
     def __init__(self, **changes: Any) -> None:
         """See the class."""
         self._changes = changes
-        self._entered: list[tuple[State, State]] = []
+        self._entered: list[State] = []
 
     def _enter(self, previous: State) -> State:
         return previous.replace(**self._changes)
@@ -118,21 +118,32 @@ class Scope:
         """Changes the state."""
         previous = STATE.get()
         state = self._enter(previous)
-        active.add(state.counts, 1)
+        state.hold(previous)
         STATE.set(state)
-        self._entered.append((previous, state))
+        self._entered.append(state)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Restores what was there before."""
-        previous, state = self._entered.pop()
-        counts = state.counts
-        # Not a token's reset: that is refused when a generator is closed in another context than it ran in.
-        STATE.set(previous)
-        state.close(previous)
-        active.add(counts, -1)
+        """Restores what was there before.
+
+        Scopes of two generators can be left in the order in which they were entered, or in another context than they
+        were entered in (where a token's reset would be refused). The one that is left out of turn is only marked, and
+        passed over when the one above it is left, so that neither leaves anything behind.
+        """
+        state = self._entered.pop()
+        top = STATE.get()
+        while top.floating and top is not state and top.beneath is not None:
+            top = top.beneath
+        if top is not state:
+            state.left = True
+            return
+        beneath = state.beneath
+        while beneath is not None and beneath.left and beneath.beneath is not None:
+            beneath = beneath.beneath
+        assert beneath is not None
+        STATE.set(beneath)
 
 
 class exclude(Scope):
@@ -161,27 +172,3 @@ class include(Scope):
 
     def _enter(self, previous: State) -> State:
         return previous.replace(include=previous.include | self._changes["include"])
-
-
-def _count_references() -> int:
-    """Returns how many references a closing state has of itself; versions of Python differ."""
-    counted: list[int] = []
-
-    class Probe(State):
-        __slots__ = ()
-
-        def close(self, beneath: State) -> None:
-            counted.append(sys.getrefcount(self))
-
-    class Once(Scope):
-        __slots__ = ()
-
-        def _enter(self, previous: State) -> State:
-            return Probe()
-
-    with Once():
-        pass
-    return counted[0]
-
-
-_unshared = _count_references()

@@ -61,6 +61,9 @@ class DeviceAPI:
         """Returns a copy with memory of its own."""
         self._missing("copy")
 
+    def freeze(self, array: Any) -> None:
+        """Makes an array read-only where the library can: cached numbers are shared by all calls."""
+
     def may_alias(self, a: Any, b: Any) -> bool:
         """Whether two arrays share memory; used in checks only."""
         return False

@@ -150,8 +150,8 @@ def parse_key(name: str | int) -> int | str:
         (7, 1, 'Autograd')
     """
     if isinstance(name, int):
-        page, step = divmod(name, PAGE)
-        if isinstance(name, bool) or not 0 <= page <= len(_pages) or step >= DispatchKey.EndOfKeys:
+        known = 0 <= name < PAGE * (len(_pages) + 1) and name % PAGE < DispatchKey.EndOfKeys
+        if isinstance(name, bool) or not known:
             raise RegistrationError(f"there is no dispatch key of number {name!r}; pass a key's name")
         return int(name)
     if name in SHARED:

@@ -51,9 +51,7 @@ class BlockLibrary:
             with_keyset: the kernel's first argument is the call's key set, to redispatch with.
         """
         where = location(fn)
-        self._staging.impl(
-            op, self.key, fn, override=override, level=level, with_keyset=with_keyset, where=where
-        )
+        self._staging.impl(op, self.key, fn, override=override, level=level, with_keyset=with_keyset, where=where)
 
 
 class Block:
@@ -233,9 +231,7 @@ class Library:
         if level is None and not name.startswith("tp::"):
             level = "tensor"
         staging = REGISTRY.stage(self.owner, self.owner.partition(".")[0])
-        staging.impl(
-            name, key, fn, override=override, level=level, with_keyset=with_keyset, where=location(fn)
-        )
+        staging.impl(name, key, fn, override=override, level=level, with_keyset=with_keyset, where=location(fn))
         self._committed.append(staging.commit())
 
     def fallback(self, fn: Callable[..., Any], key: str) -> None:
@@ -256,7 +252,7 @@ class Library:
             )
         staging = REGISTRY.stage(self.owner, self.owner.partition(".")[0])
         family = family_of(slot % PAGE) if isinstance(slot, int) else None
-        for name, op in list(REGISTRY.operators.items()):
+        for name, op in REGISTRY.operators.items():
             if op.kernel_at(slot) is None and (family is None or op.kernel_at(family) is None):
                 bound = _bind_operator(fn, as_overload(op))
                 staging.impl(name, slot, bound, with_keyset=True, where=location(fn))

@@ -47,5 +47,8 @@ def kernel_missing(op: Operator, keys: KeySet, why: str = "") -> KernelMissing:
         sys.stderr.write(text + "".join(stack))
     return KernelMissing(
         f"{head}. Registered: {registered(op)}."
-        + fix(f"register a kernel for {op.display_name!r} at {backend} or at Composite, or move the tensors to a device that has one.")
+        + fix(
+            f"register a kernel for {op.display_name!r} at {backend} or at Composite, or move the tensors to a device "
+            "that has one."
+        )
     )

@@ -22,7 +22,7 @@ class Registry:
     """All operators and their tables.
 
     Attributes:
-        operators: qualified name to operator.
+        operators: qualified name to operator; replaced, never mutated, so that readers can iterate over it.
         lock: held by every writer, and while a slot is resolved into a tensor type.
     """
 
@@ -46,12 +46,13 @@ class Registry:
                     f"operator {op.qualified_name} is defined twice: at {known.where} and at {op.where}."
                     + fix("choose another name or overload, or register a kernel for the existing operator.")
                 )
-            self.operators[op.qualified_name] = op
+            before = self.operators
+            self.operators = {**before, op.qualified_name: op}
             try:
                 for listen in self.on_define:
                     listen(op)
             except BaseException:
-                del self.operators[op.qualified_name]
+                self.operators = before
                 raise
         return op
 
@@ -59,7 +60,7 @@ class Registry:
         """Takes a run-time operator out again."""
         with self.lock:
             if self.operators.get(op.qualified_name) is op:
-                del self.operators[op.qualified_name]
+                self.operators = {name: other for name, other in self.operators.items() if other is not op}
                 forget_slot(op.slot)
 
     def find(self, name: str) -> Operator:

@@ -31,7 +31,7 @@ class Step(NamedTuple):
 
 def at_key(op: Operator, key: int) -> Step:
     """Returns what an operator has for one key: the exact slot, the shared one, or Composite."""
-    page, step = divmod(key, PAGE)
+    step = key % PAGE
     if step < BACKENDS:
         return _at_backend_key(op, key)
     exact = key if family_of(step) else step
@@ -45,7 +45,7 @@ def at_key(op: Operator, key: int) -> Step:
         return Step(key, int(DispatchKey.Composite), found, "implicit: decomposes here")
     if shared == "Vmap":  # a kernel below would take the batch dim for one of its own
         if (found := op.kernel_at(int(DispatchKey.Composite))) is not None:
-            return Step(key, int(DispatchKey.Composite), found, "no batching rule: Composite serves the batched tensors")
+            return Step(key, int(DispatchKey.Composite), found, "no batching rule: Composite serves batched tensors")
         return Step(key, None, None, "no batching rule, and no kernel at Composite")
     return Step(key, None, None, "no kernel: falls through to the next key")
 

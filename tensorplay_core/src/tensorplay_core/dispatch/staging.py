@@ -158,9 +158,11 @@ def check_level(slot: int | str, level: str | None, with_keyset: bool) -> str:
     if level not in (None, "array", "tensor"):
         raise RegistrationError(f"level is 'array' or 'tensor', not {level!r}")
     if level == "array" and default == "tensor":
-        raise RegistrationError(f"a kernel at {slot_name(slot)} takes tensors; only one at a backend key takes raw arrays")
+        raise RegistrationError(
+            f"a kernel at {slot_name(slot)} takes tensors; only backend keys have kernels on arrays"
+        )
     if (level or default) == "array" and with_keyset:
-        raise RegistrationError("a kernel that takes raw arrays cannot redispatch; pass level='tensor' to get the key set")
+        raise RegistrationError("a kernel on raw arrays cannot redispatch; pass level='tensor' to get the key set")
     return level or default
 
 
@@ -201,6 +203,4 @@ def check_signature(op: Operator, registration: Registration) -> None:
         signature.bind(*arguments, **passed)
         signature.bind(*arguments, **fewest)
     except TypeError as error:
-        raise RegistrationError(
-            f"the kernel's signature is {signature}, the operator is {schema}: {error}"
-        ) from None
+        raise RegistrationError(f"the kernel's signature is {signature}, the operator is {schema}: {error}") from None

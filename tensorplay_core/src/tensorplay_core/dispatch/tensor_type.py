@@ -60,7 +60,13 @@ class TensorType:
             """The slots, one per operator: ``k_add``, ``k_max__dim``."""
 
     def __init__(
-        self, entry: devices.DeviceEntry, device: Device, dtype: DType, layout: str, inference: bool, wrapper: str | None
+        self,
+        entry: devices.DeviceEntry,
+        device: Device,
+        dtype: DType,
+        layout: str,
+        inference: bool,
+        wrapper: str | None,
     ) -> None:
         """Use :func:`intern`; two types of one description must not exist."""
         self.device = device
@@ -99,9 +105,8 @@ class TensorType:
 
     def __repr__(self) -> str:
         """Describes the type."""
-        extra = "".join(
-            f", {word}" for word in (self.layout * (self.layout != "strided"), "inference" * self.inference, self.wrapper) if word
-        )
+        words = (self.layout * (self.layout != "strided"), "inference" * self.inference, self.wrapper)
+        extra = "".join(f", {word}" for word in words if word)
         return f"TensorType({self.dtype.name}, {self.device}{extra})"
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:

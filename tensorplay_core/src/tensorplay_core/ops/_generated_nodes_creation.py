@@ -8,7 +8,12 @@ from typing import Any
 from tensorplay_core.autograd.node import Gradients, Node, record
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops import helpers as H
-from tensorplay_core.ops._generated_schemas_creation import _TO_COPY, COPY_, FILL_, ZERO_
+from tensorplay_core.ops._generated_schemas_creation import (
+    COPY_,
+    FILL_,
+    ZERO_,
+    _TO_COPY,
+)
 
 
 class ToCopyBackward(Node):
@@ -55,8 +60,11 @@ class CopyBackward(Node):
     def backward(node, grad: Any, graph: bool) -> Gradients:
         """See the class."""
         edge_self, edge_src = node.edges
-        grad_self = H.zeros_like(grad) if edge_self is not None else None
-        grad_src = grad if edge_src is not None else None
+        grad_self = grad_src = None
+        if edge_self is not None:
+            grad_self = H.zeros_like(grad)
+        if edge_src is not None:
+            grad_src = grad
         return grad_self, grad_src
 
 

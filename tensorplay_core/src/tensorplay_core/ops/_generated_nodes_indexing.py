@@ -7,7 +7,12 @@ from typing import Any
 
 from tensorplay_core.autograd.node import SAVING, Gradients, Node, record, save, unpack
 from tensorplay_core.ops import _generated_functional as F
-from tensorplay_core.ops._generated_schemas_indexing import INDEX, INDEX_BACKWARD, SELECT_BACKWARD, SLICE_BACKWARD
+from tensorplay_core.ops._generated_schemas_indexing import (
+    INDEX,
+    INDEX_BACKWARD,
+    SELECT_BACKWARD,
+    SLICE_BACKWARD,
+)
 
 
 class IndexBackward(Node):

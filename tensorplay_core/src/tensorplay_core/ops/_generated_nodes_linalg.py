@@ -7,7 +7,9 @@ from typing import Any
 
 from tensorplay_core.autograd.node import SAVING, Gradients, Node, record, save, unpack
 from tensorplay_core.ops import helpers as H
-from tensorplay_core.ops._generated_schemas_linalg import MATMUL
+from tensorplay_core.ops._generated_schemas_linalg import (
+    MATMUL,
+)
 
 
 class MatmulBackward(Node):
@@ -39,8 +41,11 @@ class MatmulBackward(Node):
         """See the class."""
         saved_self, saved_other, other_shape, self_shape = node.saved
         edge_self, edge_other = node.edges
-        self = saved_self and unpack(saved_self, node, "self", graph)
-        other = saved_other and unpack(saved_other, node, "other", graph)
-        grad_self = H.matmul_backward_self(grad, self_shape, other) if edge_self is not None else None
-        grad_other = H.matmul_backward_other(grad, self, other_shape) if edge_other is not None else None
+        grad_self = grad_other = None
+        if edge_self is not None:
+            other = unpack(saved_other, node, "other", graph)
+            grad_self = H.matmul_backward_self(grad, self_shape, other)
+        if edge_other is not None:
+            self = unpack(saved_self, node, "self", graph)
+            grad_other = H.matmul_backward_other(grad, self, other_shape)
         return grad_self, grad_other

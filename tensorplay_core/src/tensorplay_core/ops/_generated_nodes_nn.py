@@ -7,7 +7,10 @@ from typing import Any
 
 from tensorplay_core.autograd.node import SAVING, Gradients, Node, record, save, unpack
 from tensorplay_core.ops import _generated_functional as F
-from tensorplay_core.ops._generated_schemas_nn import SOFTMAX, LOG_SOFTMAX
+from tensorplay_core.ops._generated_schemas_nn import (
+    LOG_SOFTMAX,
+    SOFTMAX,
+)
 
 
 class SoftmaxBackward(Node):

@@ -8,7 +8,26 @@ from typing import Any
 from tensorplay_core.autograd.node import SAVING, Gradients, Node, record, save, unpack
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops import helpers as H
-from tensorplay_core.ops._generated_schemas_pointwise import ADD, SUB, MUL, DIV, POW, NEG, ABS, SGN, EXP, LOG, SQRT, TANH, SIGMOID, RELU, CONJ, REAL, WHERE, CLONE
+from tensorplay_core.ops._generated_schemas_pointwise import (
+    ABS,
+    ADD,
+    CLONE,
+    CONJ,
+    DIV,
+    EXP,
+    LOG,
+    MUL,
+    NEG,
+    POW,
+    REAL,
+    RELU,
+    SGN,
+    SIGMOID,
+    SQRT,
+    SUB,
+    TANH,
+    WHERE,
+)
 
 
 class AddBackward(Node):
@@ -33,8 +52,11 @@ class AddBackward(Node):
         """See the class."""
         alpha, = node.saved
         edge_self, edge_other = node.edges
-        grad_self = grad if edge_self is not None else None
-        grad_other = (grad if alpha == 1 else grad * alpha) if edge_other is not None else None
+        grad_self = grad_other = None
+        if edge_self is not None:
+            grad_self = grad
+        if edge_other is not None:
+            grad_other = grad if alpha == 1 else grad * alpha
         return grad_self, grad_other
 
 
@@ -60,8 +82,11 @@ class SubBackward(Node):
         """See the class."""
         alpha, = node.saved
         edge_self, edge_other = node.edges
-        grad_self = grad if edge_self is not None else None
-        grad_other = (-grad if alpha == 1 else -grad * alpha) if edge_other is not None else None
+        grad_self = grad_other = None
+        if edge_self is not None:
+            grad_self = grad
+        if edge_other is not None:
+            grad_other = -grad if alpha == 1 else -grad * alpha
         return grad_self, grad_other
 
 
@@ -92,10 +117,13 @@ class MulBackward(Node):
         """See the class."""
         saved_self, saved_other = node.saved
         edge_self, edge_other = node.edges
-        self = saved_self and unpack(saved_self, node, "self", graph)
-        other = saved_other and unpack(saved_other, node, "other", graph)
-        grad_self = (grad * (other.conj() if other._type.is_complex else other)) if edge_self is not None else None
-        grad_other = (grad * (self.conj() if self._type.is_complex else self)) if edge_other is not None else None
+        grad_self = grad_other = None
+        if edge_self is not None:
+            other = unpack(saved_other, node, "other", graph)
+            grad_self = grad * (other.conj() if other._type.is_complex else other)
+        if edge_other is not None:
+            self = unpack(saved_self, node, "self", graph)
+            grad_other = grad * (self.conj() if self._type.is_complex else self)
         return grad_self, grad_other
 
 
@@ -123,10 +151,13 @@ class DivBackward(Node):
         """See the class."""
         saved_self, saved_other = node.saved
         edge_self, edge_other = node.edges
-        self = saved_self and unpack(saved_self, node, "self", graph)
         other = saved_other and unpack(saved_other, node, "other", graph)
-        grad_self = (grad / (other.conj() if other._type.is_complex else other)) if edge_self is not None else None
-        grad_other = -grad * (self / other / other).conj() if edge_other is not None else None
+        grad_self = grad_other = None
+        if edge_self is not None:
+            grad_self = grad / (other.conj() if other._type.is_complex else other)
+        if edge_other is not None:
+            self = unpack(saved_self, node, "self", graph)
+            grad_other = -grad * (self / other / other).conj()
         return grad_self, grad_other
 
 
@@ -155,10 +186,15 @@ class PowBackward(Node):
         saved_self, saved_exponent, saved_result = node.saved
         edge_self, edge_exponent = node.edges
         self = saved_self and unpack(saved_self, node, "self", graph)
-        exponent = saved_exponent and unpack(saved_exponent, node, "exponent", graph)
-        result = saved_result and unpack(saved_result, node, "result", graph, own=True)
-        grad_self = F.where(exponent == 0, 0, grad * (exponent * self ** F.where(exponent == 0, 1, exponent - 1)).conj()) if edge_self is not None else None
-        grad_exponent = F.where(self == 0, 0, grad * (result * F.log(F.where(self == 0, 1, self))).conj()) if edge_exponent is not None else None
+        grad_self = grad_exponent = None
+        if edge_self is not None:
+            exponent = unpack(saved_exponent, node, "exponent", graph)
+            grad_self = (
+                F.where(exponent == 0, 0, grad * (exponent * self ** F.where(exponent == 0, 1, exponent - 1)).conj())
+            )
+        if edge_exponent is not None:
+            result = unpack(saved_result, node, "result", graph, own=True)
+            grad_exponent = F.where(self == 0, 0, grad * (result * F.log(F.where(self == 0, 1, self))).conj())
         return grad_self, grad_exponent
 
 
@@ -459,8 +495,11 @@ class WhereBackward(Node):
         saved_condition, = node.saved
         edge_self, edge_other = node.edges
         condition = saved_condition and unpack(saved_condition, node, "condition", graph)
-        grad_self = F.where(condition, grad, 0) if edge_self is not None else None
-        grad_other = F.where(condition, 0, grad) if edge_other is not None else None
+        grad_self = grad_other = None
+        if edge_self is not None:
+            grad_self = F.where(condition, grad, 0)
+        if edge_other is not None:
+            grad_other = F.where(condition, 0, grad)
         return grad_self, grad_other
 
 

@@ -7,7 +7,12 @@ from typing import Any
 
 from tensorplay_core.autograd.node import MULTIPLE, SAVING, Gradients, Node, record, save, unpack
 from tensorplay_core.ops import helpers as H
-from tensorplay_core.ops._generated_schemas_reduction import SUM, MEAN, MAX, MAX_DIM
+from tensorplay_core.ops._generated_schemas_reduction import (
+    MAX,
+    MAX_DIM,
+    MEAN,
+    SUM,
+)
 
 
 class SumBackward(Node):

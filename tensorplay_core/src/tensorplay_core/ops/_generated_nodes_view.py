@@ -8,7 +8,17 @@ from typing import Any
 from tensorplay_core.autograd.node import Gradients, Node, record
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops import helpers as H
-from tensorplay_core.ops._generated_schemas_view import RESHAPE, PERMUTE, TRANSPOSE, EXPAND, SQUEEZE, UNSQUEEZE, SELECT, SLICE, CAT
+from tensorplay_core.ops._generated_schemas_view import (
+    CAT,
+    EXPAND,
+    PERMUTE,
+    RESHAPE,
+    SELECT,
+    SLICE,
+    SQUEEZE,
+    TRANSPOSE,
+    UNSQUEEZE,
+)
 
 
 class ReshapeBackward(Node):

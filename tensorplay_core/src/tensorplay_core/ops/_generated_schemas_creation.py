@@ -30,7 +30,8 @@ FULL = operator(
     promises={"CPU": "full", "CUDA": "full"},
 )
 ARANGE = operator(
-    "arange(Scalar start, Scalar end, Scalar step, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+    "arange(Scalar start, Scalar end, Scalar step, *, ScalarType? dtype=None, "
+    "Device? device=None) -> Tensor",
     shape="arange",
     tags=("core", "creation"),
     promises={"CPU": "arange", "CUDA": "arange"},
@@ -42,13 +43,15 @@ EYE = operator(
     promises={"CPU": "eye", "CUDA": "eye"},
 )
 RAND = operator(
-    "rand(SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, Device? device=None) -> Tensor",
+    "rand(SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, "
+    "Device? device=None) -> Tensor",
     shape="sized",
     tags=("core", "creation", "random"),
     promises={"CPU": "rand", "CUDA": "rand"},
 )
 RANDN = operator(
-    "randn(SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, Device? device=None) -> Tensor",
+    "randn(SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, "
+    "Device? device=None) -> Tensor",
     shape="sized",
     tags=("core", "creation", "random"),
     promises={"CPU": "randn", "CUDA": "randn"},

@@ -28,7 +28,8 @@ SELECT_BACKWARD = operator(
     fast=True,
 )
 SLICE_BACKWARD = operator(
-    "slice_backward(Tensor grad, SymInt[] input_sizes, int dim, SymInt? start, SymInt? end, SymInt step) -> Tensor",
+    "slice_backward(Tensor grad, SymInt[] input_sizes, int dim, SymInt? start, SymInt? end, "
+    "SymInt step) -> Tensor",
     shape="input_sizes",
     promote="keep",
     tags=("backward",),

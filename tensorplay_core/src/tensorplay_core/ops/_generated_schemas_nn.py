@@ -34,7 +34,8 @@ LOG_SOFTMAX = operator(
     fast=True,
 )
 CROSS_ENTROPY = operator(
-    "cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int ignore_index=-100, str reduction=\"mean\", float label_smoothing=0.0) -> Tensor",
+    "cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int ignore_index=-100, "
+    "str reduction=\"mean\", float label_smoothing=0.0) -> Tensor",
     composite="implicit",
     autocast="fp32",
     tags=("core", "nn"),

@@ -1,7 +1,7 @@
 """A call's arguments against its schema: checked, normalised, and searched for tensors.
 
-The plan of an operator is read from its schema once. Everything here serves the slow path; on the fast path arguments go
-to the kernel as they are, and whatever is wrong with them ends up here.
+The plan of an operator is read from its schema once. Everything here serves the slow path; on the fast path arguments
+go to the kernel as they are, and whatever is wrong with them ends up here.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def _result_class(op: Operator, names: tuple[str | None, ...]) -> Callable[[list
     named = [name for name in names if name is not None]
     if len(named) < 2 or len(named) < len(names):
         return tuple
-    results: Any = namedtuple(op.name, named)
-    return results._make  # type: ignore[no-any-return]
+    results: Any = namedtuple(op.name, named)  # type: ignore[misc]
+    return results._make
 
 
 def _spec(argument: Argument) -> Spec:
@@ -125,9 +125,7 @@ def bind(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[t
     return tuple(positional), rest
 
 
-def normalise(
-    op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def normalise(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Returns the arguments in one canonical form; keywords that equal their default are left out.
 
     Raises:

@@ -89,8 +89,8 @@ def check_inplace(op: Operator, target: Tensor, recording: bool) -> None:
         return
     if target._node is not None and target._node.is_leaf:
         raise AutogradError(
-            f"{op.display_name}: the tensor is a leaf that requires grad; writing to it would change what its gradient is of"
-            + fix("write in tp.no_grad(), or use the out-of-place operator.")
+            f"{op.display_name}: the tensor is a leaf that requires grad; writing to it would change what its gradient "
+            "is of" + fix("write in tp.no_grad(), or use the out-of-place operator.")
         )
     if target._version is not None and target._version[1]:
         raise AutogradError(
@@ -112,7 +112,8 @@ def in_place(op: Operator) -> Callable[..., Any]:
         inplace.check(op, (self, *args), kwargs)
         # A formula must see the overwritten tensor, and whatever shares its memory, as they were before the write.
         node: type[Node] | None = source.node
-        before = _as_it_was(self) if node is not None and node.saves_input else wrap(self._array, self._type, self._node)
+        saves = node is not None and node.saves_input
+        before = _as_it_was(self) if saves else wrap(self._array, self._type, self._node)
         args = tuple([_as_it_was(a) if _shares_memory(a, self) else a for a in args])
         redispatch(op, below_autograd(keys), (self, *args), kwargs)
         if node is None:

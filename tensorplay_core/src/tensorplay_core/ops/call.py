@@ -1,8 +1,8 @@
 """The slow path: the readable dispatcher.
 
-Every call that the fast path does not take comes through :func:`call`: it computes the key set, finds the kernel with the
-same resolution that ``tp.explain`` prints, and runs it. Layers continue with :func:`redispatch`; what a backend key does
-is in :mod:`kernels`.
+Every call that the fast path does not take comes through :func:`call`: it computes the key set, finds the kernel with
+the same resolution that ``tp.explain`` prints, and runs it. Layers continue with :func:`redispatch`; what a backend key
+does is in :mod:`kernels`.
 """
 
 from __future__ import annotations
@@ -132,9 +132,8 @@ def _composite_for(op: Operator, kernel: Registration, keys: KeySet, kwargs: dic
     composite = op.kernel_at(int(DispatchKey.Composite))
     if composite is None:
         names = ", ".join(kwargs)
-        raise kernel_missing(
-            op, keys, f"the kernel of {kernel.distribution} ({kernel.where}) does not take {names}, and Composite has none"
-        )
+        why = f"the kernel of {kernel.distribution} ({kernel.where}) does not take {names}, and Composite has none"
+        raise kernel_missing(op, keys, why)
     return composite
 
 
@@ -149,8 +148,8 @@ def run_composite(
     mark = (registration, *map(_identity, args), *((name, _identity(value)) for name, value in kwargs.items()))
     running = _composites.get()
     if mark in running:
-        why = f"the kernel of {registration.distribution} ({registration.where}) calls its own operator with the same arguments"
-        raise kernel_missing(op, keys, why)
+        kernel = f"the kernel of {registration.distribution} ({registration.where})"
+        raise kernel_missing(op, keys, f"{kernel} calls its own operator with the same arguments")
     token = _composites.set((*running, mark))
     try:
         if registration.with_keyset:
@@ -160,8 +159,8 @@ def run_composite(
     except RecursionError as error:
         if sum(other[0] is registration for other in running) < ENDLESS:
             raise
-        why = f"the kernel of {registration.distribution} ({registration.where}) calls its own operator without end"
-        raise kernel_missing(op, keys, why) from error
+        kernel = f"the kernel of {registration.distribution} ({registration.where})"
+        raise kernel_missing(op, keys, f"{kernel} calls its own operator without end") from error
     finally:
         _composites.reset(token)
     kernels.check_tensors(op, registration, result, args, kwargs)
@@ -183,7 +182,8 @@ def redispatch(op: Operator, keys: KeySet, args: tuple[Any, ...], kwargs: dict[s
     Args:
         op: the operator.
         keys: the keys that are left, all below the layer's own.
-        args, kwargs: the arguments, as the layer got them or changed.
+        args: the positional arguments, as the layer got them or changed.
+        kwargs: the keyword-only ones.
     """
     with exclude(FAMILIES[_layer_above(keys)]):
         return run(op, keys, args, kwargs)

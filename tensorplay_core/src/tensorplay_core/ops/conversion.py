@@ -37,17 +37,19 @@ def to(
         >>> tp.ones(2).to(tp.int64)
         tensor([1, 1])
     """
+    flags = [value for value in target if isinstance(value, bool)]  # non_blocking, copy
+    copy = copy or flags[1:2] == [True]
     for value in target:
         if isinstance(value, TensorBase):
             dtype, device = value.dtype, value.device
         elif isinstance(value, (Device, str)):
             device = value
-        elif isinstance(value, bool):
-            non_blocking = value
-        else:
+        elif not isinstance(value, bool):
             dtype = as_dtype(value)
     wanted = input.dtype if dtype is None else as_dtype(dtype)
-    place = input.device if device is None else devices.normalize(device if isinstance(device, Device) else Device(device))
+    place = (
+        input.device if device is None else devices.normalize(device if isinstance(device, Device) else Device(device))
+    )
     if wanted is input.dtype and place == input.device:
         return input.clone() if copy else input
     changes = {"dtype": wanted, "device": place}
@@ -85,5 +87,3 @@ def _copy_to(tensor: Tensor, *, dtype: DType | None = None, device: Device | Non
             if target.dtype is not source.dtype:
                 array = target.api.cast(array, target.native)
     return wrap(array, target.inference_twin if STATE.get().inference else target)
-
-

@@ -35,13 +35,15 @@ def _finish(array: Any, type: TensorType, requires_grad: bool) -> Tensor:
 
 def _scan(data: Any, path: tuple[int, ...] = ()) -> tuple[tuple[int, ...], int, Any]:
     """Returns the shape of nested sequences, the highest kind of number in them, and the same as nested lists."""
-    if isinstance(data, (list, tuple)):
+    if isinstance(data, (list, tuple, range)):
         items, shape, kind = [], None, -1
         for i, item in enumerate(data):
             inner, k, value = _scan(item, (*path, i))
             if shape is not None and inner != shape:
                 at = "".join(f"[{j}]" for j in (*path, i))
-                raise ShapeError(f"tensor: the sequences are ragged: element {at} has shape {inner}, those before it {shape}")
+                raise ShapeError(
+                    f"tensor: the sequences are ragged: element {at} has shape {inner}, those before it {shape}"
+                )
             shape, kind = inner, max(kind, k)
             items.append(value)
         return (len(data), *(shape or ())), kind, items
@@ -95,7 +97,9 @@ def tensor(
         inferred = dt.by_name(str(own))
     type = _type(dtype, device, inferred)
     if kind == 3 and not type.dtype.is_complex:
-        raise ArgumentError(f"tensor: complex numbers do not fit dtype {type.dtype.name}" + fix("use dtype=tp.complex64."))
+        raise ArgumentError(
+            f"tensor: complex numbers do not fit dtype {type.dtype.name}" + fix("use dtype=tp.complex64.")
+        )
     if 0 in shape:
         return _finish(call(FULL, (shape, 0), {"dtype": type.dtype, "device": type.device})._array, type, requires_grad)
     try:
@@ -122,7 +126,9 @@ def from_numpy(
     device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Makes a tensor of a NumPy array; on the cpu it shares the array's memory unless ``copy`` or ``dtype`` says otherwise.
+    """Makes a tensor of a NumPy array.
+
+    On the cpu it shares the array's memory, unless ``copy`` or ``dtype`` says otherwise.
 
     Raises:
         ArgumentError: not a NumPy array, or of a dtype that no tensor has.

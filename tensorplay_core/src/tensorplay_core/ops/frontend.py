@@ -14,13 +14,20 @@ from tensorplay_core.tensor.tensor import Tensor, TensorBase
 SECOND_NAMES = {"axis": "dim", "keepdims": "keepdim", "input": "self"}
 
 
-def second_name(first: Any, second: Any, op: str, name: str) -> Any:
+def second_name(first: Any, second: Any, op: str, name: str, default: Any = None) -> Any:
     """Returns the value of an argument that was given under NumPy's name.
+
+    Args:
+        first: the value under PyTorch's name.
+        second: the value under NumPy's.
+        op: the function, for the message.
+        name: NumPy's name.
+        default: what ``first`` is when it was not given.
 
     Raises:
         ArgumentError: it was given under both.
     """
-    if first is not None and first is not False:
+    if first is not None and first is not False and first != default:
         raise ArgumentError(f"{op}: {SECOND_NAMES[name]} and {name} are the same argument; give one of them")
     return second
 
@@ -53,7 +60,12 @@ def pick(name: str, overloads: tuple[Operator, ...], args: tuple[Any, ...], kwar
     Raises:
         ArgumentError: none fits; the message lists them all.
     """
-    kwargs = {SECOND_NAMES.get(k, k): v for k, v in kwargs.items()}
+    for second, first in SECOND_NAMES.items():
+        if second in kwargs:
+            value = kwargs.pop(second)
+            if first in kwargs:
+                raise ArgumentError(f"{name}: {first} and {second} are the same argument; give one of them")
+            kwargs[first] = value
     for op in overloads:
         try:
             positional, keywords = bind(op, args, kwargs)
@@ -71,6 +83,8 @@ def _fits(op: Operator, args: tuple[Any, ...]) -> bool:
         if spec.kind == "Tensor" and not spec.is_list and not isinstance(value, TensorBase) and value is not None:
             return False
         if spec.kind in ("int", "bool") and isinstance(value, TensorBase) and value.shape:
+            return False
+        if spec.kind in ("Scalar", "float") and not spec.is_list and isinstance(value, TensorBase):
             return False
         if spec.kind == "int" and isinstance(value, (bool, str, float)):
             return False

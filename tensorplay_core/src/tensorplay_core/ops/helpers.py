@@ -1,9 +1,8 @@
-"""Functions that derivative formulas call besides operators: each is written in operators, so it can be differentiated."""
+"""Functions that derivative formulas call besides operators: written in operators, so they can be differentiated."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.shape_checks import normalize_dim, normalize_dims
@@ -109,5 +108,3 @@ def matmul_backward_other(grad: Tensor, self: Tensor, shape: tuple[int, ...]) ->
 def zeros_like(input: Tensor) -> Tensor:
     """Zeros of a tensor's shape, dtype and device."""
     return input.new_zeros(input.shape)
-
-

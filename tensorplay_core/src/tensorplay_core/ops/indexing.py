@@ -13,6 +13,7 @@ from tensorplay_core.ops import _generated_functional_indexing as indexing
 from tensorplay_core.ops import _generated_functional_view as view
 from tensorplay_core.ops.creation import tensor
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.version import version_of
 
 
 def _is_array(item: Any) -> bool:
@@ -119,10 +120,20 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
     Raises:
         AutogradError: a gradient would have to flow through the write, or an index tensor takes part.
     """
+    cell = version_of(self)
+    shared = cell[1]
+    try:
+        _write(self, key, value)
+    finally:
+        cell[1] = shared  # the views that the write went through are gone
+
+
+def _write(self: Tensor, key: Any, value: Any) -> None:
     x, gathers = _through_views(self.detach() if not self.requires_grad else self, _expanded(key, self.ndim))
     if any(g is not None for g in gathers):
         raise AutogradError(
-            "setitem: writing through an index tensor is not supported yet" + fix("use tp.where, or write through slices.")
+            "setitem: writing through an index tensor is not supported yet"
+            + fix("use tp.where, or write through slices.")
         )
     source = value if isinstance(value, Tensor) else tensor(value, dtype=self.dtype, device=self.device)
     while source.ndim > x.ndim and source.shape[0] == 1:

@@ -18,7 +18,6 @@ from tensorplay_core.ops import call, kernels
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import bump
 
-
 check = kernels.check_inplace
 
 

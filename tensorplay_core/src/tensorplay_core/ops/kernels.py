@@ -1,7 +1,7 @@
 """What happens at a backend key: tensors become arrays, the kernel runs, its result is checked and wrapped.
 
-The shape rule is asked first, so a call that cannot work raises before any kernel has run. The result's class, dtype and
-shape are what the operator promises, or the error names the kernel that broke the promise.
+The shape rule is asked first, so a call that cannot work raises before any kernel has run. The result's class, dtype
+and shape are what the operator promises, or the error names the kernel that broke the promise.
 """
 
 from __future__ import annotations
@@ -13,7 +13,15 @@ from tensorplay_core.dispatch import devices
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.operator import Operator, Registration
 from tensorplay_core.dispatch.tensor_type import TensorType, intern
-from tensorplay_core.errors import ArgumentError, AutogradError, DTypeError, KernelError, ShapeError, TensorPlayError, fix
+from tensorplay_core.errors import (
+    ArgumentError,
+    AutogradError,
+    DTypeError,
+    KernelError,
+    ShapeError,
+    TensorPlayError,
+    fix,
+)
 from tensorplay_core.ops import typing_rules
 from tensorplay_core.ops.arguments import plan_of, tensors_in
 from tensorplay_core.ops.shapes import RULES, Shaped
@@ -22,7 +30,6 @@ from tensorplay_core.tensor.version import bump, share
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import DType
-
 
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
@@ -125,7 +132,8 @@ def to_arrays(op: Operator, args: tuple[Any, ...], compute: TensorType) -> list[
     result: list[Any] = []
     for spec, value in zip(plan.positional, args, strict=True):
         if spec.kind == "Tensor":
-            dtype = compute if promotes and spec.name not in typing_rules.NOT_PROMOTED and not spec.items_optional else None
+            casts = promotes and spec.name not in typing_rules.NOT_PROMOTED and not spec.items_optional
+            dtype = compute if casts else None
             if spec.is_list:
                 result.append([to_array(v, dtype, compute) for v in value])
             else:
@@ -206,10 +214,12 @@ def _wrap(
         except Exception as error:
             raise broken(op, registration, f"it returned {type(result).__name__}, not an array") from error
     if shape is not None and tuple(result.shape) != tuple(shape):
-        raise broken(op, registration, f"the result should have shape {tuple(shape)}, it returned {tuple(result.shape)}")
+        raise broken(
+            op, registration, f"the result should have shape {tuple(shape)}, it returned {tuple(result.shape)}"
+        )
     name = api.dtype_name(result)
     if name not in api.dtypes:
-        raise broken(op, registration, f"it returned an array of dtype {name}, which {compute.device.type} does not have")
+        raise broken(op, registration, f"it returned an array of dtype {name}, which {compute.device.type} has not")
     if wanted is None:
         wanted = intern(compute.device, dt.by_name(name))
     elif name != wanted.dtype.name:
@@ -221,9 +231,8 @@ def _wrap(
     if plan_of(op).view:
         share(args[0], y)
     elif any(t._type.api is api and api.may_alias(t._array, result) for t in tensors_in(args, {})):
-        raise broken(
-            op, registration, "its result shares memory with an input, which the signature does not declare; return a copy"
-        )
+        what = "its result shares memory with an input, which the signature does not declare; return a copy"
+        raise broken(op, registration, what)
     return y
 
 
@@ -274,8 +283,8 @@ def check_writable(op: Operator, tensor: Tensor) -> None:
         )
     if tensor._type.api.overlaps_itself(tensor._array):
         raise ShapeError(
-            f"{op.display_name}: the tensor to write to (shape {tensor.shape}, strides {tensor.stride()}) overlaps itself: "
-            "several of its elements are the same memory" + fix("clone() it first.")
+            f"{op.display_name}: the tensor to write to (shape {tensor.shape}, strides {tensor.stride()}) overlaps "
+            "itself: several of its elements are the same memory" + fix("clone() it first.")
         )
 
 
@@ -309,7 +318,7 @@ def has_out(registration: Registration) -> bool:
 
 
 def write_into(ufunc: Callable[..., Any], arrays: Sequence[Any]) -> bool:
-    """Computes into the first array; returns False where the ufunc refuses the dtypes, which it does before it writes."""
+    """Computes into the first array; returns False where the ufunc refuses the dtypes: it does so before it writes."""
     try:
         ufunc(*arrays, out=arrays[0])
     except TypeError:

@@ -22,7 +22,15 @@ from tensorplay_core.plugins.lifecycle import connect
 from tensorplay_core.tensor.tensor import Tensor
 
 _CALLS_KERNELS = tuple(
-    f"tensorplay_core.ops.{name}" for name in ("_generated_functional_", "_generated_inplace_", "_generated_operators_", "kernels", "slots", "inplace")
+    f"tensorplay_core.ops.{name}"
+    for name in (
+        "_generated_functional_",
+        "_generated_inplace_",
+        "_generated_operators_",
+        "kernels",
+        "slots",
+        "inplace",
+    )
 )
 _BOUND = (_autograd_methods, _methods, _operator_methods)
 

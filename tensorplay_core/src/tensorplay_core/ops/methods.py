@@ -132,7 +132,7 @@ class OperatorMethods(TensorBase):
         """
         if self.ndim > 2:
             raise ShapeError(f"t: takes a tensor of at most 2 dims, not {self.ndim}; use transpose or mT")
-        return F.transpose(self, 0, 1) if self.ndim == 2 else self  # type: ignore[no-any-return]
+        return F.transpose(self, 0, 1) if self.ndim == 2 else self
 
     def new_full(
         self: Any, size: Sequence[Any], fill_value: Number, *, dtype: DType | None = None, device: Any = None
@@ -152,14 +152,13 @@ class OperatorMethods(TensorBase):
         """Returns ones of this tensor's dtype and device."""
         return self.new_full(spread(size, None, "new_ones"), 1, dtype=dtype, device=device)  # type: ignore[no-any-return]
 
-
     def __reduce_ex__(self: Any, protocol: Any) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
         """Pickles the elements, dtype and device by name, and whether a leaf requires grad."""
         from tensorplay_core.errors import AutogradError, fix
 
         if not self.is_leaf:
-            raise AutogradError("only leaves can be pickled: a computed tensor has a graph" + fix("pickle its .detach()."))
+            raise AutogradError(
+                "only leaves can be pickled: a computed tensor has a graph" + fix("pickle its .detach().")
+            )
         host = self._type.api.to_host(self._array)
         return _rebuild, (host, self.dtype.name, str(self.device), self.requires_grad)
-
-

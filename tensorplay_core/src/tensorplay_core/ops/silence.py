@@ -1,8 +1,8 @@
 """Why NumPy's floating-point warnings do not reach the user: the modules that call raw kernels have no name in C.
 
-NumPy reports ``log(0)`` through the C form of ``warnings.warn``. That drops a warning without asking any filter when the
-calling frame's global ``__name__`` is None. ``numpy.errstate`` costs more than a small operation, ``numpy.seterr`` holds
-for one thread and changes the user's own code, and a filter is undone by ``catch_warnings``.
+NumPy reports ``log(0)`` through the C form of ``warnings.warn``. That drops a warning without asking any filter when
+the calling frame's global ``__name__`` is None. ``numpy.errstate`` costs more than a small operation, ``numpy.seterr``
+holds for one thread and changes the user's own code, and a filter is undone by ``catch_warnings``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How a slot of a tensor type gets its kernel: offered by the slow path after a call that the fast path could have served.
+"""How a slot of a tensor type gets its kernel: offered by the slow path after a call that could have been a fast one.
 
-By then the kernel has run once for this type, and its result's class, dtype and shape have been checked; from now on they
-are trusted. Where the raw kernel needs a cast before or after it, the slot gets an adapter.
+By then the kernel has run once for this type, and its result's class, dtype and shape have been checked; from now on
+they are trusted. Where the raw kernel needs a cast before or after it, the slot gets an adapter.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def offer(op: Operator, args: tuple[Any, ...], generation: int) -> None:
     type = tensors[0]._type
     if type.__dict__.get(op.slot) is not unresolved:
         return
-    if any(t._type is not type for t in tensors[1:]) or any(v.__class__ is tuple and v and isinstance(v[0], TensorBase) for v in args):
+    if any(t._type is not type for t in tensors[1:]):
+        return
+    if any(v.__class__ is tuple and v and isinstance(v[0], TensorBase) for v in args):
         return
     with REGISTRY.lock:
         if op.generation == generation and (kernel := kernel_for(op, type)) is not None:
@@ -52,7 +54,9 @@ def offer(op: Operator, args: tuple[Any, ...], generation: int) -> None:
 
 def kernel_for(op: Operator, type: TensorType) -> Kernel | None:
     """Returns what a type's slot may hold: a kernel on raw arrays, or None where every call takes the slow path."""
-    if not op.fast or type.special or typing_rules.result_type(op, type) is None or not _only_default_layers(op, type.page):
+    if not op.fast or type.special or typing_rules.result_type(op, type) is None:
+        return None
+    if not _only_default_layers(op, type.page):
         return None
     step = at_key(op, PAGE * type.page + type.key)
     registration = step.registration

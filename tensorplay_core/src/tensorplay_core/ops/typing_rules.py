@@ -10,7 +10,7 @@ from typing import Any
 
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.tensor_type import TensorType, intern
-from tensorplay_core.errors import ArgumentError, ValueRangeError
+from tensorplay_core.errors import ArgumentError, DTypeError, ValueRangeError, fix
 from tensorplay_core.ops.arguments import SCALARS, plan_of
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
 from tensorplay_core.types import dtype as dt
@@ -52,7 +52,16 @@ def device_of(tensors: list[Any]) -> Device:
 
 
 def compute_dtype(op: Operator, dtype: DType) -> DType:
-    """Returns what an operator computes in, given the common dtype of its inputs."""
+    """Returns what an operator computes in, given the common dtype of its inputs.
+
+    Raises:
+        DTypeError: the operator compares, and complex numbers have no order.
+    """
+    if dtype.is_complex and "ordered" in op.tags:
+        raise DTypeError(
+            f"{op.display_name}: complex numbers have no order, and the tensors are {dtype.name}"
+            + fix("compare .abs() or .real().")
+        )
     if op.promote == "float" and not dtype.is_inexact:
         return dt.get_default_dtype()
     return dtype
@@ -93,17 +102,15 @@ def scalar_tensor(value: Any, dtype: DType, device: Device, inference: bool = Fa
             raise ValueRangeError(f"{value!r} does not fit {dtype.name}: {error}") from None
     tensor = wrap(array, type)
     if cache is not None and len(cache) < CACHE_LIMIT:
+        type.api.freeze(array)
         cache[value] = tensor
     return tensor
 
 
 def _inexact(value: Any, type: TensorType) -> Any:
-    """Returns a number as a 0-d array of a floating or complex type; one that is too large becomes infinite in silence."""
+    """Returns a number as a 0-d array of a floating or complex type; one too large becomes infinite in silence."""
     wide = "complex128" if value.__class__ is complex else "float64"
-    if value.__class__ is complex:
-        large = abs(value.real) >= LARGE or abs(value.imag) >= LARGE
-    else:
-        large = abs(value) >= LARGE
+    large = max(abs(value.real), abs(value.imag)) >= LARGE
     if not large or wide not in type.api.dtypes:
         return type.api.from_list(value, type.native)
     return type.api.cast(type.api.from_list(value, type.api.dtypes[wide]), type.native)
@@ -141,10 +148,10 @@ def scalar_like(tensor: Any, value: Any) -> Any:
 
     This is the fast path of ``x * 2.0``: only where the scalar does not change the dtype and is in the cache already.
     """
-    try:
-        type = tensor._type
-        if value.__class__ is float:
-            return type.floats.get(value, value)
-        return type.ints.get(value, value)
-    except AttributeError:
-        return value
+    kind = value.__class__
+    if kind is float or kind is int:
+        try:
+            return (tensor._type.floats if kind is float else tensor._type.ints).get(value, value)
+        except AttributeError:  # the other operand is a number too
+            pass
+    return value

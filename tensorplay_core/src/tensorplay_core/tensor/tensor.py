@@ -1,8 +1,9 @@
 """The tensor: five slots, and what can be said about a tensor without running an operator.
 
-A tensor is an array of its backend, an interned type, an autograd node (None unless a gradient is recorded) and a version
-cell (None until somebody saves or views it). Methods that run operators or autograd live on the floors above, in classes
-that derive from :class:`TensorBase`; :func:`bind` puts them on :class:`Tensor`, and the type checker sees them as bases.
+A tensor is an array of its backend, an interned type, an autograd node (None unless a gradient is recorded) and a
+version cell (None until somebody saves or views it). Methods that run operators or autograd live on the floors above,
+in classes that derive from :class:`TensorBase`; :func:`bind` puts them on :class:`Tensor`, and the type checker sees
+them as bases.
 """
 
 from __future__ import annotations
@@ -86,12 +87,7 @@ class TensorBase:
     def size(self, dim: int) -> int: ...
     def size(self, dim: int | None = None) -> tuple[int, ...] | int:
         """Returns all sizes, or that of one dim."""
-        if dim is None:
-            return self.shape
-        ndim = self.ndim
-        if not -max(ndim, 1) <= dim < max(ndim, 1) or ndim == 0:
-            raise DimError(f"size: dim {dim} is out of range for a tensor of {ndim} dims ({-ndim} to {ndim - 1})")
-        return self.shape[dim]
+        return self.shape if dim is None else self.shape[self._checked_dim("size", dim)]
 
     def numel(self) -> int:
         """Returns the number of elements."""
@@ -111,7 +107,14 @@ class TensorBase:
     def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
         """Returns the strides in elements, or that of one dim."""
         strides = self._type.api.strides(self._array)
-        return strides if dim is None else strides[dim]
+        return strides if dim is None else strides[self._checked_dim("stride", dim)]
+
+    def _checked_dim(self, method: str, dim: int) -> int:
+        ndim = self.ndim
+        if not -ndim <= dim < ndim:
+            allowed = f" ({-ndim} to {ndim - 1})" if ndim else ""
+            raise DimError(f"{method}: dim {dim} is out of range for a tensor of {ndim} dims{allowed}")
+        return dim
 
     def is_contiguous(self) -> bool:
         """Returns whether the elements lie in C order without gaps."""
@@ -192,7 +195,8 @@ class TensorBase:
         """The truth of the only element."""
         if self.numel() != 1:
             raise ShapeError(
-                f"the truth of a tensor of shape {self.shape} is ambiguous" + fix("compare, then reduce to one element.")
+                f"the truth of a tensor of shape {self.shape} is ambiguous"
+                + fix("compare, then reduce to one element.")
             )
         return bool(self.item())
 
@@ -212,7 +216,8 @@ class TensorBase:
         """The only element, of an integer dtype, as an index."""
         if not (self._type.dtype.is_integral or self._type.dtype.is_bool) or self.numel() != 1:
             raise ArgumentError(
-                f"only a tensor of one integer element can be an index, not one of {self.dtype.name} and shape {self.shape}"
+                "only a tensor of one integer element can be an index, "
+                f"not one of {self.dtype.name} and shape {self.shape}"
             )
         return int(self.item())
 
@@ -264,6 +269,8 @@ else:
 def bind(methods: type) -> type:
     """Puts the methods and properties of a class on :class:`Tensor`; used by the floors above, as a decorator."""
     for name, value in vars(methods).items():
+        if name == "__hash__" and value is None:  # what Python gives a class that defines __eq__
+            continue
         if name not in ("__module__", "__dict__", "__weakref__", "__doc__", "__slots__", "__annotations__"):
             setattr(Tensor, name, value)
     return methods
@@ -277,4 +284,3 @@ def wrap(array: Any, type: TensorType, node: Node | None = None, version: Versio
     self._node = node
     self._version = version
     return self
-

@@ -26,7 +26,16 @@ class DType:
         (True, 4, tensorplay.float32)
     """
 
-    __slots__ = ("__weakref__", "is_complex", "is_floating_point", "is_integral", "is_signed", "itemsize", "kind", "name")
+    __slots__ = (
+        "__weakref__",
+        "is_complex",
+        "is_floating_point",
+        "is_integral",
+        "is_signed",
+        "itemsize",
+        "kind",
+        "name",
+    )
     _interned: ClassVar[dict[str, DType]] = {}
 
     name: str

@@ -1,14 +1,14 @@
 """The body of a generated function: the fast path inline, and the call of the slow path behind it.
 
-The functional, in-place and methods targets share it. Why it is inlined rather than called: a Python frame costs 60–80 ns,
-and the whole of a call has to stay near twice NumPy's own 190 ns.
+The functional, in-place and methods targets share it. Why it is inlined rather than called: a Python frame costs 60-80
+ns, and the whole of a call has to stay near twice NumPy's own 190 ns.
 """
 
 from __future__ import annotations
 
 from tensorplay_core.codegen.context import CodegenContext, constant, indent, tuple_lines, wrapped
 from tensorplay_core.codegen.contract import Derivative, NativeFunction
-from tensorplay_core.codegen.signatures import NOT_PROMOTED, promoted, takes_numbers
+from tensorplay_core.codegen.signatures import NOT_PROMOTED, default_text, promoted, takes_numbers
 from tensorplay_core.codegen.targets.nodes import Plan, plan
 from tensorplay_core.types.schema import Argument
 
@@ -23,7 +23,9 @@ RESULT_TYPES = {
 }
 
 
-def fast_body(context: CodegenContext, function: NativeFunction, names: dict[str, str], *, keywords: bool = True) -> list[str]:
+def fast_body(
+    context: CodegenContext, function: NativeFunction, names: dict[str, str], *, keywords: bool = True
+) -> list[str]:
     """Returns the statements of the fast path; they fall through to what follows them when the path does not apply.
 
     Args:
@@ -60,8 +62,7 @@ def scalar_lines(function: NativeFunction, names: dict[str, str]) -> list[str]:
     lines = []
     for number, beside in pairs:
         lines += [
-            f"c = {names[number.name]}.__class__",
-            "if c is float or c is int:",
+            f"if {names[number.name]}.__class__ is not Tensor:",
             f"    {names[number.name]} = scalar_like({names[beside.name]}, {names[number.name]})",
         ]
     return lines
@@ -75,17 +76,18 @@ def _conditions(
     keywords: bool,
 ) -> list[str]:
     conditions = [f"t is {names[a.name]}._type" for a in typed[1:]]
-    conditions += [f"{names[a.name]}._type is t.bool_type" for a in function.schema.positional if a.name in NOT_PROMOTED]
+    unpromoted = [a for a in function.schema.positional if a.name in NOT_PROMOTED]
+    conditions += [f"{names[a.name]}._type is t.bool_type" for a in unpromoted]
     for argument in (*function.schema.positional, *(function.schema.keyword_only if keywords else ())):
         if argument.default is not None and (argument.kwarg_only or str(argument.type) in ("ScalarType?", "Device?")):
-            value = argument.default.value
             name = names[argument.name]
-            conditions.append(f"{name} is None" if value is None else f"{name} == {value!r}")
+            is_none = argument.default.value is None
+            conditions.append(f"{name} is None" if is_none else f"{name} == {default_text(argument)}")
     if function.out and keywords:
         conditions.append("out is None")
     if derivative is None and not _never_differentiable(function):
         conditions += [f"{names[a.name]}._node is None" for a in typed]
-    return [*conditions, "not (active.special or t.special)"]
+    return [*conditions, "not active.special"]  # a special type's slots stay unresolved, and so send the call away
 
 
 def _never_differentiable(function: NativeFunction) -> bool:
@@ -93,9 +95,7 @@ def _never_differentiable(function: NativeFunction) -> bool:
 
 
 def _kernel_call(function: NativeFunction, names: dict[str, str]) -> list[str]:
-    arguments = [
-        f"{names[a.name]}._array" if a.type.is_tensor else names[a.name] for a in function.schema.positional
-    ]
+    arguments = [f"{names[a.name]}._array" if a.type.is_tensor else names[a.name] for a in function.schema.positional]
     slot = f"k_{function.base_name.replace('.', '__')}"
     return [
         *wrapped(f"r = t.{slot}(", arguments, ")", 108),
@@ -111,13 +111,13 @@ def _result(
         "y = Tensor()",
         "y._array = r",
         f"y._type = o = t.{RESULT_TYPES[function.promote]}",
-        "y._node = y._version = None",
+        "y._version = None",
     ]
     if function.schema.is_view:
         lines.append(f"share({names[function.schema.arguments[0].name]}, y)")
     inference = ["if active.inference and STATE.get().inference:", "    y._type = o.inference_twin"]
     if derivative is None:
-        return [*lines, *inference, "return y"]
+        return [*lines, "y._node = None", *inference, "return y"]
     node = plan(derivative)
     edges = {name: f"n{i}" for i, name in enumerate(node.inputs)}
     lines += [f"{edges[name]} = {names[name]}._node" for name in node.inputs]
@@ -125,7 +125,7 @@ def _result(
     present = f"({present})" if len(edges) > 1 else present
     lines.append(f"if {present} and (not active.grad_off or STATE.get().grad):")
     lines += indent(_attach(node, function, names, edges))
-    return [*lines, "el" + inference[0], inference[1], "return y"]
+    return [*lines, "else:", *indent(["y._node = None", *inference]), "return y"]
 
 
 def _attach(node: Plan, function: NativeFunction, names: dict[str, str], edges: dict[str, str]) -> list[str]:
@@ -141,6 +141,15 @@ def _attach(node: Plan, function: NativeFunction, names: dict[str, str], edges: 
         "n.shape = r.shape",
         *tuple_lines("n.saved = ", items, 104),
     ]
+
+
+def return_lines(text: str) -> list[str]:
+    """Returns the statement that returns a call's result, which the type checker takes for Any."""
+    ignore = "  # type: ignore[no-any-return]"
+    head, _, arguments = text.partition("(")
+    if len(text) <= 76:
+        return [f"return {text}{ignore}"]
+    return [f"return {head}({ignore}", f"    {arguments[:-1]}", ")"]
 
 
 def slow_call(function: NativeFunction, names: dict[str, str], *, name: str | None = None, out: bool = False) -> str:

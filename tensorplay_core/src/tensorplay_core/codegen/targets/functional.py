@@ -1,4 +1,4 @@
-"""Target ``functional``: the public functions, and one module that gathers them.
+"""Target ``functional``: the public functions, and the modules that gather them.
 
 A function with one result of a fixed type gets the fast path; overloaded ones choose by their arguments; creation
 functions take ``requires_grad``. Where a hand-written function of the same name exists, none is generated.
@@ -9,10 +9,29 @@ from __future__ import annotations
 import keyword
 from collections.abc import Iterator
 
-from tensorplay_core.codegen.context import BODY_CHECKS, HEADER, CodegenContext, constant, docstring, import_order, indent, lines, wrapped
+from tensorplay_core.codegen.context import (
+    BODY_CHECKS,
+    HEADER,
+    CodegenContext,
+    constant,
+    docstring,
+    import_order,
+    indent,
+    lines,
+    wrapped,
+)
 from tensorplay_core.codegen.contract import NativeFunction
-from tensorplay_core.codegen.signatures import Signature, joined, parameter_name, plural, signature, spread
-from tensorplay_core.codegen.targets.fast_path import fast_body, slow_call
+from tensorplay_core.codegen.signatures import (
+    Signature,
+    default_text,
+    joined,
+    parameter_name,
+    plural,
+    signature,
+    spread,
+)
+from tensorplay_core.codegen.targets.fast_path import fast_body, return_lines, slow_call
+from tensorplay_core.errors import ContractError
 
 NAME = "functional"
 _IMPORTS = {
@@ -24,6 +43,7 @@ _IMPORTS = {
     "STATE": "from tensorplay_core.dispatch.context import STATE",
     "call": "from tensorplay_core.ops.call import call",
     "Number": "from tensorplay_core.ops.annotations import Number",
+    "binary": "from tensorplay_core.ops.frontend import binary",
     "created": "from tensorplay_core.ops.frontend import created",
     "pick": "from tensorplay_core.ops.frontend import pick",
     "second_name": "from tensorplay_core.ops.frontend import second_name",
@@ -53,17 +73,21 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
             continue
         constants = sorted({constant(f.base_name) for f in functions if f.name in names})
         text = "\n\n\n".join("\n".join(b) for b in blocks) + "\n"
-        head = HEADER + BODY_CHECKS + f'"""The {family} functions. A function\'s first part is its fast path; see ops/call.py for the slow one."""\n\n'
+        head = HEADER + BODY_CHECKS + f'"""The {family} functions. A function\'s first part is its fast path; '
+        head += 'see ops/call.py for the slow one."""\n\n'
         head += "from __future__ import annotations\n\n" + imports(text, family, constants) + "\n\n\n"
         yield f"_generated_functional_{family}.py", head + text
         gathered.append((f"_generated_functional_{family}", names))
     yield "_generated_functional.py", _gathered(context, gathered)
+    yield "_generated_public.py", _public(context)
+    yield "_generated_nn_functional.py", _nn(context)
 
 
 def is_generated(context: CodegenContext, function: NativeFunction) -> bool:
-    """Whether a function is emitted for a record: the first overload stands for all."""
-    first = context.overloads(function)[0]
-    return function is first and function.is_function and function.name not in context.handwritten
+    """Whether a function is emitted for a record: the first overload stands for all; a method needs one too."""
+    overloads = context.overloads(function)
+    wanted = any(f.is_function or not f.schema.is_inplace for f in overloads)
+    return function is overloads[0] and wanted and function.name not in context.handwritten
 
 
 def imports(text: str, family: str, constants: list[str]) -> str:
@@ -76,7 +100,8 @@ def imports(text: str, family: str, constants: list[str]) -> str:
     statements = [f"{module} import {', '.join(sorted(names, key=str.lower))}" for module, names in needed.items()]
     standard = [s for s in statements if "tensorplay_core" not in s]
     ours = [s for s in statements if "tensorplay_core" in s]
-    ours.append("\n".join(wrapped(f"from tensorplay_core.ops._generated_schemas_{family} import (", constants, ")", 0)))
+    schemas = wrapped(f"from tensorplay_core.ops._generated_schemas_{family} import (", constants, ")", 0)
+    ours.append("\n".join(schemas))
     ours.sort()
     return "\n\n".join("\n".join(group) for group in (standard, ours) if group)
 
@@ -91,12 +116,42 @@ def _gathered(context: CodegenContext, gathered: list[tuple[str, list[str]]]) ->
     modules: dict[str, list[str]] = dict(gathered)
     for name, module in context.handwritten.items():
         modules.setdefault(module, []).append(name)
-    body = [HEADER + '"""Every public function, generated or written by hand."""', "", "from __future__ import annotations", ""]
-    everything = sorted(name for names in modules.values() for name in names)
-    for module in sorted(modules):
-        body += wrapped(f"from tensorplay_core.ops.{module} import (", sorted(modules[module], key=import_order), ")", 0)
-    body += ["", *wrapped("__all__ = [", [f'"{n}"' for n in everything], "]", 0)]
+    return _module('"""Every function, generated or written by hand."""', modules)
+
+
+def _public(context: CodegenContext) -> str:
+    """Returns the module whose functions ``tp`` offers."""
+    functions = context.contract.functions
+    names = {name for f in functions if is_generated(context, f) for name in (f.name, *f.aliases)}
+    names = {name for name in (*names, *context.handwritten) if is_public(context, name)}
+    return _module('"""The functions that ``tp`` offers."""', {"_generated_functional": sorted(names)})
+
+
+def _module(doc: str, modules: dict[str, list[str]]) -> str:
+    """Returns a module that only gathers names of others."""
+    body = [HEADER + doc, "", "from __future__ import annotations", ""]
+    for module, names in sorted(modules.items()):
+        body += wrapped(f"from tensorplay_core.ops.{module} import (", sorted(names, key=import_order), ")", 0)
+    everything = sorted(f'"{name}"' for names in modules.values() for name in names)
+    body += ["", *wrapped("__all__ = [", everything, "]", 0)]
     return "\n".join(body) + "\n"
+
+
+def is_public(context: CodegenContext, name: str) -> bool:
+    """Whether ``tp`` offers a function: not one for gradients only, nor one that is a method only."""
+    overloads = context.contract.overloads.get(name, ())
+    internal = overloads and not any(f.is_function and "backward" not in f.tags for f in overloads)
+    return not name.startswith("_") and not internal
+
+
+def _nn(context: CodegenContext) -> str:
+    """Returns the module that is ``tp.nn.functional``: the functions of ``python_module: nn``, and those tagged so."""
+    modules: dict[str, list[str]] = {}
+    for function in context.contract.functions:
+        if is_generated(context, function) and ("nn" in function.tags or function.python_module == "nn"):
+            names = modules.setdefault(f"_generated_functional_{function.family}", [])
+            names += [function.name, *function.aliases]
+    return _module('"""``tp.nn.functional``: the functions of neural networks."""', modules)
 
 
 def doc_lines(context: CodegenContext, function: NativeFunction, sig: Signature) -> list[str]:
@@ -124,7 +179,8 @@ def _wrapped_text(text: list[str]) -> list[str]:
     result = []
     for line in text:
         margin = len(line) - len(line.lstrip())
-        result += textwrap.wrap(line, 110, subsequent_indent=" " * (margin + 4 * (margin > 0)), break_long_words=False) or [""]
+        further = " " * (margin + 4 * (margin > 0))
+        result += textwrap.wrap(line, 110, subsequent_indent=further, break_long_words=False) or [""]
     return result
 
 
@@ -137,9 +193,13 @@ def _function(context: CodegenContext, function: NativeFunction) -> list[str]:
     body = doc_lines(context, function, sig)
     several = spread(function)
     if several is not None:
-        body.append(f"{several.name} = spread({plural(several)}, {several.name}, \"{function.name}\")")
+        body.append(f'{several.name} = spread({plural(several)}, {several.name}, "{function.name}")')
     for name, second in sig.numpy_names:
-        body += [f"if {second} is not None:", f'    {name} = second_name({name}, {second}, "{function.name}", "{second}")']
+        argument = function.schema.argument(name)
+        default = default_text(argument) if argument is not None and argument.default is not None else "None"
+        default = "" if default in ("None", "False") else f", {default}"
+        chosen = f'second_name({name}, {second}, "{function.name}", "{second}"{default})'
+        body += [f"if {second} is not None:", f"    {name} = {chosen}"]
     if "creation" in function.tags:
         keywords = ", ".join(f'"{a.name}": {a.name}' for a in function.schema.keyword_only)
         positional = ", ".join(a.name for a in function.schema.positional)
@@ -150,12 +210,17 @@ def _function(context: CodegenContext, function: NativeFunction) -> list[str]:
     else:
         if context.is_fast(function):
             body += fast_body(context, function, names)
-        body.append(f"return {slow_call(function, names, out=function.out)}  # type: ignore[no-any-return]")
+        body += return_lines(slow_call(function, names, out=function.out))
     return [*wrapped(f"def {function.name}(", list(sig.parameters), f") -> {sig.returns}:"), *indent(body)]
 
 
 def _overloaded(context: CodegenContext, overloads: tuple[NativeFunction, ...]) -> list[str]:
     result = []
+    families = {function.family for function in overloads}
+    if len(families) > 1:
+        place = overloads[1].location
+        message = f"the overloads of '{overloads[0].name}' are in several families: {', '.join(sorted(families))}"
+        raise ContractError(place.describe(message) if place is not None else message)
     for function in overloads:
         sig = signature(function)
         result += ["@overload", *wrapped(f"def {function.name}(", list(sig.parameters), f") -> {sig.returns}: ...")]
@@ -165,7 +230,8 @@ def _overloaded(context: CodegenContext, overloads: tuple[NativeFunction, ...]) 
         sig = signature(function)
         text += [f"{name}({joined(sig.parameters)}) -> {sig.returns}", "", *(function.doc or "").splitlines(), ""]
     operators = ", ".join(constant(f.base_name) for f in overloads)
-    body = [*docstring(["tp." + text[0], *_wrapped_text(text[1:])]), f'return pick("{name}", ({operators}), args, kwargs)']
+    body = docstring(["tp." + text[0], *_wrapped_text(text[1:])])
+    body.append(f'return pick("{name}", ({operators}), args, kwargs)')
     return [*result, f"def {name}(*args: Any, **kwargs: Any) -> Any:", *indent(body)]
 
 

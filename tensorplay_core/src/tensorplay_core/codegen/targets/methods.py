@@ -40,13 +40,10 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
         if not found:
             continue
         text = "\n\n\n".join("\n".join(_operator(context, f)) for f in found) + "\n"
-        head = HEADER + BODY_CHECKS + f'"""The {family} operators of Python, such as ``a + b``: functions with the fast path of their own."""\n\n'
-        head += "from __future__ import annotations\n\n" + imports(text, family, sorted(constant(f.name) for f in found))
-        head = head.replace("from tensorplay_core.tensor.tensor", "from tensorplay_core.ops.frontend import binary\nfrom tensorplay_core.tensor.tensor", 1)
-        if "typing_rules" in head:
-            head = head.replace("from tensorplay_core.ops.frontend import binary\n", "", 1).replace(
-                "from tensorplay_core.ops.typing_rules", "from tensorplay_core.ops.frontend import binary\nfrom tensorplay_core.ops.typing_rules", 1
-            )
+        head = HEADER + BODY_CHECKS + f'"""The {family} operators of Python, such as ``a + b``: '
+        head += 'functions with the fast path of their own."""\n\n'
+        constants = sorted(constant(f.name) for f in found)
+        head += "from __future__ import annotations\n\n" + imports(text, family, constants)
         yield f"_generated_operators_{family}.py", head + "\n\n\n" + text
     yield "_generated_methods.py", _methods(context)
 
@@ -57,7 +54,8 @@ def _operator(context: CodegenContext, function: NativeFunction) -> list[str]:
     names = {a.name: default_text(a) for a in function.schema.keyword_only} | {first: "self", second: "other"}
     body = fast_body(context, function, names, keywords=False)
     body.append(f"return binary({constant(function.name)}, self, other)")
-    return [f"def {name}(self: Tensor, other: Any) -> Any:", *indent([f'"""``self {_symbol(function.name)} other``."""', *body])]
+    body.insert(0, f'"""``self {_symbol(function.name)} other``."""')
+    return [f"def {name}(self: Tensor, other: Any) -> Any:", *indent(body)]
 
 
 def _symbol(name: str) -> str:
@@ -73,13 +71,14 @@ def _methods(context: CodegenContext) -> str:
         functional = f"_generated_functional_{function.family}"
         writes = f"_generated_inplace_{function.family}"
         overloads = context.overloads(function)
-        if function.is_method and not function.schema.is_inplace and function.name not in context.handwritten:
+        methods = [f for f in overloads if f.is_method and not f.schema.is_inplace]
+        if methods and function is overloads[0] and function.name not in context.handwritten:
             for name in (function.name, *function.aliases):
-                if function is overloads[0]:
-                    stubs += [line for each in overloads for line in _stub(each, name, len(overloads) > 1)]
-                    stubs += ["def " + name + "(self, *args: Any, **kwargs: Any) -> Any: ..."] * (len(overloads) > 1)
-                    bound.append(f"{name} = {functional}.{function.name}")
-                    modules.add(functional)
+                stubs += [line for each in methods for line in _stub(each, name, len(methods) > 1)]
+                if len(methods) > 1:
+                    stubs.append(f"def {name}(self, *args: Any, **kwargs: Any) -> Any: ...")
+                bound.append(f"{name} = {functional}.{function.name}")
+                modules.add(functional)
         if function.inplace or (function.is_method and function.schema.is_inplace):
             name = inplace_name(function) if function.inplace else function.name
             stubs += _stub(function, name, False, out=False)

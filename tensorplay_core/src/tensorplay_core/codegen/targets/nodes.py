@@ -7,6 +7,7 @@ What a node saves, what its backward reads and where it is attached all come fro
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import wrap
 
 import attrs
 
@@ -15,6 +16,7 @@ from tensorplay_core.codegen.context import (
     CodegenContext,
     constant,
     docstring,
+    expression_lines,
     import_order,
     indent,
     lines,
@@ -113,7 +115,8 @@ class Plan:
                 items.append("(r, o, None, w, 0)")
             else:
                 cell = f"v := {x}._version or version_of({x})"
-                items.append(f"({x}._array, {types[entry.name]}, {node}, {cell}, v[0]){self.only_if_read(entry, edges)}")
+                condition = self.only_if_read(entry, edges)
+                items.append(f"({x}._array, {types[entry.name]}, {node}, {cell}, v[0]){condition}")
         return items
 
     @property
@@ -137,7 +140,7 @@ class Plan:
 
 def _renamed(text: str, rename: dict[str, str], result: str, derivative: Derivative) -> str:
     head, dot, rest = text.partition(".")
-    if head.startswith("tuple(") or head.startswith("["):
+    if head.startswith(("tuple(", "[")):
         return text
     names = derivative.schema.return_names
     if head in names and derivative.schema.argument(head) is None:
@@ -218,6 +221,7 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
         text = "\n".join("\n".join(c) for c in classes)
         used = [kind for kind in ("MULTIPLE", "SAVING") if f"kind = {kind}" in text]
         used += [name for name in ("record", "save", "unpack") if f"{name}(" in text.replace(".record(", "")]
+        used += ["Gradients", "Node"]
         head = lines(
             HEADER + f'"""The gradients of the {family} operators: one node class per derivative record."""',
             "",
@@ -225,14 +229,14 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
             "",
             "from typing import Any",
             "",
-            f"from tensorplay_core.autograd.node import {', '.join(sorted(['Gradients', 'Node', *used], key=import_order))}",
+            f"from tensorplay_core.autograd.node import {', '.join(sorted(used, key=import_order))}",
             *(["from tensorplay_core.ops import _generated_functional as F"] if "F." in text else []),
             *(["from tensorplay_core.ops import helpers as H"] if "H." in text else []),
             *wrapped(
-                f"from tensorplay_core.ops._generated_schemas_{family} import ",
-                [constant(d.function.base_name) for d in derivatives],
-                "",
-                10_000,
+                f"from tensorplay_core.ops._generated_schemas_{family} import (",
+                sorted(constant(d.function.base_name) for d in derivatives),
+                ")",
+                0,
             ),
         )
         yield (
@@ -247,7 +251,11 @@ def _node(context: CodegenContext, plan: Plan) -> list[str]:
     doc = [
         f"The gradient of ``{derivative.function.base_name}``.",
         "",
-        *(f"{f.key}: {f.expr}" for f in derivative.formulas),
+        *(
+            line
+            for f in derivative.formulas
+            for line in wrap(f"{f.key}: {f.expr}", 112, subsequent_indent="    ", break_long_words=False)
+        ),
         "",
     ]
     body = lines(docstring(doc), "", "__slots__ = ()", f"op = {constant(derivative.function.base_name)}")
@@ -288,47 +296,69 @@ def _record(plan: Plan, name: str) -> list[str]:
     ]
 
 
+def _assignment(name: str, expr: str) -> list[str]:
+    one = f"{name} = {expr}"
+    return [one] if len(one) <= 108 else [f"{name} = (", *indent(expression_lines(expr, "", 104)), ")"]
+
+
 def _backward(context: CodegenContext, plan: Plan) -> list[str]:
     derivative = plan.derivative
-    shared = derivative.shared()
-    several = len(derivative.schema.returns) > 1
-    several_inputs = len(plan.inputs) > 1
-    gradient = "grads" if several else "grad"
-    optional = {a.name for a in derivative.schema.arguments if a.type.is_optional}
+    gradient = "grads" if len(derivative.schema.returns) > 1 else "grad"
     body: list[str] = ['"""See the class."""']
     names = [f"saved_{e.name}" if e.kind != "value" else e.name for e in plan.saved]
     if names:
         body.append(f"{', '.join(names)}{',' if len(names) == 1 else ''} = node.saved")
+    body += _one_input(context, plan) if len(plan.inputs) == 1 else _several_inputs(context, plan)
+    return [f"def backward(node, {gradient}: Any, graph: bool) -> Gradients:", *indent(body)]
+
+
+def _one_input(context: CodegenContext, plan: Plan) -> list[str]:
+    (formula,) = plan.derivative.formulas
+    body = [_unpacked(plan, entry, always=True) for entry in plan.saved if entry.kind != "value"]
+    expr = str(emitted(context, plan.derivative, formula.expr))
+    answer = f"{'*' if formula.targets[0] in plan.lists else ''}{expr}"
+    one = f"return ({answer},)"
+    return [*body, *([one] if len(one) <= 112 else ["return (", *indent(expression_lines(answer, ",", 108)), ")"])]
+
+
+def _several_inputs(context: CodegenContext, plan: Plan) -> list[str]:
+    """Each gradient is computed where its edge exists; what only one formula reads is unpacked there."""
+    derivative, shared = plan.derivative, plan.derivative.shared()
     edges = {i: f"edge_{i}" for i in plan.inputs}
-    if several_inputs:
-        body.append(f"{', '.join(edges[i] for i in plan.inputs)} = node.edges")
+    body = [f"{', '.join(edges.values())} = node.edges"]
+    own: dict[str, list[Saved]] = {}
     for entry in plan.saved:
-        own = ", own=True" if entry.kind == "result" else ""
-        if entry.kind == "tensors":
-            body.append(f'{entry.name} = [x and unpack(x, node, "{entry.name}", graph) for x in saved_{entry.name}]')
-        elif entry.kind != "value":
-            may_be_none = several_inputs or entry.name in optional
-            prefix = f"saved_{entry.name} and " if may_be_none else ""
-            body.append(f'{entry.name} = {prefix}unpack(saved_{entry.name}, node, "{entry.name}", graph{own})')
+        readers = {f.key for f in derivative.formulas if set(f.targets) & set(entry.readers)}
+        if entry.kind == "value":
+            continue
+        if len(readers) == 1:
+            own.setdefault(readers.pop(), []).append(entry)
+        else:
+            body.append(_unpacked(plan, entry, always=False))
     for definition in shared.definitions:
         users = [t for f in derivative.formulas if f.key in definition.users for t in f.targets]
-        text = f"{definition.name} = {emitted(context, derivative, definition.expr)}"
+        expr = str(emitted(context, derivative, definition.expr))
         if set(users) != set(plan.inputs):
-            text += f" if {' or '.join(f'{edges[u]} is not None' for u in users)} else None"
-        body.append(text)
-    answers: dict[str, str] = {}
+            expr = f"({expr})" if " if " in expr else expr
+            expr += f" if {' or '.join(f'{edges[u]} is not None' for u in users)} else None"
+        body += _assignment(definition.name, expr)
+    body.append(f"{' = '.join(f'grad_{i}' for i in plan.inputs)} = None")
     for formula in derivative.formulas:
         expr = str(emitted(context, derivative, shared.formulas[formula.key]))
-        if not several_inputs:
-            answers[formula.targets[0]] = f"*{expr}" if formula.targets[0] in plan.lists else expr
-            continue
-        wanted = " or ".join(f"{edges[t]} is not None" for t in formula.targets)
         local = ", ".join(f"grad_{t}" for t in formula.targets)
-        nothing = ", ".join(["None"] * len(formula.targets))
-        nothing = f"({nothing})" if len(formula.targets) > 1 else nothing
-        expr = f"({expr})" if " if " in expr else expr
-        body.append(f"{local} = {expr} if {wanted} else {nothing}")
-        answers |= {t: f"grad_{t}" for t in formula.targets}
-    items = [answers[i] for i in plan.inputs]
-    body.append(f"return ({items[0]},)" if len(items) == 1 else f"return {', '.join(items)}")
-    return [f"def backward(node, {gradient}: Any, graph: bool) -> Gradients:", *indent(body)]
+        body.append(f"if {' or '.join(f'{edges[t]} is not None' for t in formula.targets)}:")
+        block = [_unpacked(plan, entry, always=True) for entry in own.get(formula.key, ())]
+        body += indent([*block, *_assignment(local, expr)])
+    answers = [f"*grad_{i}" if i in plan.lists else f"grad_{i}" for i in plan.inputs]
+    return [*body, f"return {', '.join(answers)}"]
+
+
+def _unpacked(plan: Plan, entry: Saved, *, always: bool) -> str:
+    """Returns the statement that unpacks a saved tensor; ``always`` when it was saved unless the argument was None."""
+    if entry.kind == "tensors":
+        return f'{entry.name} = [x and unpack(x, node, "{entry.name}", graph) for x in saved_{entry.name}]'
+    argument = plan.derivative.schema.argument(entry.name)
+    optional = argument is not None and argument.type.is_optional and entry.kind == "tensor"
+    prefix = "" if always and not optional else f"saved_{entry.name} and "
+    own = ", own=True" if entry.kind == "result" else ""
+    return f'{entry.name} = {prefix}unpack(saved_{entry.name}, node, "{entry.name}", graph{own})'

@@ -5,6 +5,7 @@ A signature stays text until somebody asks for it, so defining all operators at 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from tensorplay_core.codegen.context import HEADER, CodegenContext, constant, lines, wrapped
@@ -30,7 +31,7 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
 
 
 def _operator(context: CodegenContext, function: NativeFunction) -> list[str]:
-    fields = [f'"{_escaped(str(function.schema))}"']
+    fields = ["\n    ".join(_literals(_escaped(str(function.schema))))]
     for name in ("shape", "promote", "composite", "autocast"):
         value = getattr(function, name)
         if value not in (None, "none"):
@@ -56,6 +57,16 @@ def inplace_name(function: NativeFunction) -> str:
     """Returns the name of an operator's in-place variant."""
     overload = f".{function.schema.overload}" if function.schema.overload else ""
     return f"{function.name}_{overload}"
+
+
+def _literals(text: str) -> list[str]:
+    """Returns a string's literal, or several side by side where one line would be too long."""
+    parts = [""]
+    for piece in re.split("(?<=, )", text):
+        if len(parts[-1]) + len(piece) > 100 and parts[-1]:
+            parts.append("")
+        parts[-1] += piece
+    return [f'"{part}"' for part in parts]
 
 
 def _escaped(text: str) -> str:

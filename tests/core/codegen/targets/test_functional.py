@@ -1,0 +1,192 @@
+"""The public functions: one for each operator, with a signature and a text that help() shows."""
+
+from __future__ import annotations
+
+import inspect
+import pydoc
+import re
+from collections.abc import Callable
+
+import pytest
+
+import tensorplay as tp
+from tensorplay_core.codegen.context import HANDWRITTEN, CodegenContext, public_functions
+from tensorplay_core.codegen.generate import generate, texts
+from tensorplay_core.codegen.targets import functional
+from tensorplay_core.codegen.targets.functional import is_public
+from tensorplay_core.ops import _generated_functional as everything
+from tensorplay_core.ops import conversion, creation, indexing
+
+BODY = re.compile(r"^def (\w+)\(.*?(?=^def |^\w+ = |\Z)", re.M | re.S)
+
+
+def bodies(context: CodegenContext) -> dict[str, str]:
+    """The text of each generated function, by name."""
+    files = texts(context, ("functional",))
+    return {m[1]: m[0] for name, text in files.items() if "_functional_" in name for m in BODY.finditer(text)}
+
+
+# which functions there are
+
+
+def test_every_operator_has_one_public_function_or_a_reason(ours: CodegenContext) -> None:
+    """The reasons: a method only, private by its name, for gradients only. An overload shares its packet's function."""
+    reasons: dict[str, str] = {}
+    for record in ours.contract.functions:
+        found = getattr(everything, record.name, None)
+        if record.schema.is_inplace:
+            assert found is None and not record.is_function
+            reasons[record.base_name] = "writes to its first argument: a method"
+            continue
+        assert callable(found), f"{record.base_name} has no function"
+        assert tp.ops.tp.__getattr__(record.name)._operators()[0].function is found
+        if record.name.startswith("_"):
+            reasons[record.base_name] = "private"
+        elif "backward" in record.tags:
+            reasons[record.base_name] = "for gradients only"
+        else:
+            assert getattr(tp, record.name) is found, record.base_name
+            assert all(getattr(tp, alias) is found for alias in record.aliases)
+            if record.python_module == "nn":
+                assert getattr(tp.nn.functional, record.name) is found
+            continue
+        assert not is_public(ours, record.name) and not hasattr(tp, record.name), record.base_name
+    assert reasons == {
+        "_to_copy": "private",
+        "copy_": "writes to its first argument: a method",
+        "fill_": "writes to its first argument: a method",
+        "zero_": "writes to its first argument: a method",
+        "index_backward": "for gradients only",
+        "select_backward": "for gradients only",
+        "slice_backward": "for gradients only",
+    }
+
+
+def test_overloads_share_one_function(ours: CodegenContext) -> None:
+    files = texts(ours, ("functional",))
+    assert files["_generated_functional_reduction.py"].count("\ndef max(") == 3  # two stubs and the function
+    x = tp.tensor([[1.0, 3.0], [2.0, 0.0]])
+    assert tp.max(x).item() == 3.0
+    values, indices = tp.max(x, 1)
+    assert (values.tolist(), indices.tolist()) == ([3.0, 2.0], [1, 0])
+
+
+def test_handwritten_functions_are_skipped_and_listed(ours: CodegenContext) -> None:
+    assert HANDWRITTEN == ("creation.py", "indexing.py", "conversion.py")
+    generated = bodies(ours)
+    listed = generate(ours, check=True).handwritten
+    for module in (creation, indexing, conversion):
+        for name in public_functions(ours.ops / f"{module.__name__.rpartition('.')[2]}.py"):
+            assert name in listed and name not in generated
+            assert getattr(everything, name) is getattr(module, name)
+    assert {"tensor", "full", "arange", "conj", "to", "manual_seed"} <= set(listed)
+    operators = {f.name for f in ours.contract.functions}
+    assert {"full", "arange", "conj"} <= set(listed) & operators, "these take the place of a generated one"
+
+
+def test_the_module_of_nn_holds_what_the_contract_tags_so(ours: CodegenContext) -> None:
+    wanted = {f.name for f in ours.contract.functions if "nn" in f.tags or f.python_module == "nn"}
+    assert set(tp.nn.functional.__all__) == wanted >= {"linear", "cross_entropy", "softmax", "relu", "tanh", "sigmoid"}
+
+
+def test_a_method_without_a_function_has_one_that_tp_does_not_offer(small: Callable[..., CodegenContext]) -> None:
+    context = small("- func: f(Tensor self) -> Tensor\n  variants: method\n- func: g(Tensor self) -> Tensor\n")
+    files = texts(context)
+    assert "def f(" in files["_generated_functional_small.py"] and '"f",' in files["_generated_functional.py"]
+    assert '"f",' not in files["_generated_public.py"] and '"g",' in files["_generated_public.py"]
+    assert "f = _generated_functional_small.f\n" in files["_generated_methods.py"]
+
+
+# what help() shows
+
+
+def test_help_of_add() -> None:
+    shown = pydoc.render_doc(tp.add, renderer=pydoc.plaintext)
+    for part in (
+        "add(input: 'Tensor | Number', other: 'Tensor | Number', *, alpha: 'Number' = 1, out: 'Tensor | None' = None)",
+        "tp.add(input, other, *, alpha=1, out=None) -> Tensor",
+        "Adds ``alpha * other`` to ``self``.",
+        "The inputs are promoted to one dtype, which the result has.",
+        "Gradients:\n        self: grad\n        other: grad if alpha == 1 else grad * alpha",
+    ):
+        assert part in shown, shown
+
+
+def test_every_function_describes_itself(ours: CodegenContext) -> None:
+    for record in ours.contract.functions:
+        if not functional.is_generated(ours, record):
+            continue
+        function = getattr(everything, record.name)
+        text = inspect.getdoc(function)
+        assert text is not None
+        prefix = "tp.nn.functional." if record.python_module == "nn" else "tp."
+        head, _, rest = text.partition("\n\n")
+        assert head.startswith(f"{prefix}{record.name}(") and head.endswith(("-> Tensor", "-> tuple[Tensor, Tensor]"))
+        flat = " ".join(rest.split())
+        assert " ".join((record.doc or "No description.").split()) in flat
+        derivative = ours.derivative(record)
+        if derivative is not None and len(ours.overloads(record)) == 1:
+            for formula in derivative.formulas:
+                assert f"{formula.key}: {formula.expr}" in flat
+        if len(ours.overloads(record)) == 1:
+            names = [p.name for p in inspect.signature(function).parameters.values()]
+            shown = " ".join(head.split()).partition("(")[2].rpartition(") ->")[0].split(", ")
+            assert [part.partition("=")[0].lstrip("*") for part in shown if part != "*"] == names
+
+
+@pytest.mark.parametrize(
+    "doc",
+    ['"quoted"', 'ends with a quote"', 'three """ quotes', "back\\slash \\n \\sum \\N{x}", "a\n    b", "{braces} %s"],
+)
+def test_any_description_is_one(small: Callable[..., CodegenContext], doc: str) -> None:
+    record = "- func: f(Tensor self) -> Tensor\n  inplace: true\n  promote: keep\n  doc: |\n"
+    record += "".join(f"    {line}\n" for line in doc.splitlines())
+    text = texts(small(record))["_generated_functional_small.py"]
+    scope: dict[str, object] = {}
+    exec(text.partition("\n\n\n")[2], {"Tensor": object}, scope)
+    assert doc.splitlines()[0] in str(scope["f"].__doc__)
+
+
+# what a function does
+
+
+def test_only_plain_functions_have_a_fast_path(ours: CodegenContext) -> None:
+    found = {name for name, body in bodies(ours).items() if "    try:\n        t = " in body}
+    assert {"add", "mul", "exp", "sum", "matmul", "reshape", "where", "eq", "softmax"} <= found
+    assert not found & {"max", "cat", "index", "linear", "cross_entropy", "zeros", "rand", "_to_copy"}
+    assert found == {f.name for f in ours.contract.functions if ours.is_fast(f)}
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        ("f(Tensor self, int n=1) -> Tensor", "a parameter is named as a local of the fast path"),
+        ("f(Tensor self, *, int k) -> Tensor", "a keyword without a default always reaches the kernel"),
+        ("f() -> Tensor", "there is no tensor whose type could be asked"),
+        ("f(int k) -> Tensor", "there is no tensor whose type could be asked"),
+        ("f(Tensor[] tensors) -> Tensor", "a list of tensors has no one type"),
+        ("f(Tensor self, Tensor? weight=None) -> Tensor", "an optional tensor need not be there"),
+        ("f(Tensor self) -> (Tensor, Tensor)", "two results"),
+        ("f(Tensor(a!) self) -> Tensor(a!)", "it writes"),
+    ],
+)
+def test_what_keeps_a_function_off_the_fast_path(small: Callable[..., CodegenContext], schema: str, why: str) -> None:
+    context = small(f"- func: {schema}\n  variants: function\n  promote: keep\n")
+    assert not context.is_fast(context.contract.functions[0]), why
+    assert "    try:\n" not in bodies(context)["f"]
+
+
+def test_the_fast_path_is_left_when_a_keyword_is_changed(ours: CodegenContext) -> None:
+    body = bodies(ours)["add"]
+    condition = next(line for line in body.splitlines() if line.startswith("        if t is other._type and "))
+    assert all(f" and {part}" in condition for part in ("alpha == 1", "out is None"))
+    assert body.rstrip().splitlines()[-1].strip().startswith('return call(ADD, (input, other), {"alpha": alpha}, out)')
+    x = tp.tensor([1.0, 2.0])
+    assert tp.add(x, x, alpha=3).tolist() == [4.0, 8.0]
+    out = tp.zeros(2)
+    assert tp.add(x, x, out=out) is out and out.tolist() == [2.0, 4.0]
+
+
+def test_an_argument_that_no_one_saves_is_not_read_after_the_kernel(ours: CodegenContext) -> None:
+    body = bodies(ours)["eq"]
+    assert "_node = n" not in body and "y._type = o = t.bool_type" in body

@@ -1,0 +1,75 @@
+"""The functions that write: one for each record that asks for it, and none that could write twice."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+
+import pytest
+
+import tensorplay as tp
+from tensorplay_core.codegen.context import CodegenContext
+from tensorplay_core.codegen.generate import texts
+from tensorplay_core.codegen.targets.schemas import inplace_name
+
+FUNCTION = re.compile(r"^def (\w+)\(.*?(?=^def |\Z)", re.M | re.S)
+
+
+def bodies(context: CodegenContext) -> dict[str, str]:
+    files = texts(context, ("inplace",))
+    return {m[1]: m[0] for text in files.values() for m in FUNCTION.finditer(text)}
+
+
+def test_there_is_one_for_each_record_that_writes_or_asks_for_it(ours: CodegenContext) -> None:
+    wanted = {inplace_name(f) for f in ours.contract.functions if f.inplace}
+    wanted |= {f.name for f in ours.contract.functions if f.schema.is_inplace}
+    assert set(bodies(ours)) == wanted >= {"add_", "exp_", "relu_", "copy_", "zero_"}
+    assert all(callable(getattr(tp.Tensor, name)) for name in wanted)
+
+
+def test_it_writes_and_returns_its_first_argument() -> None:
+    x = tp.tensor([1.0, 4.0])
+    assert x.sqrt_() is x and x.add_(1).mul_(tp.tensor([2.0, 3.0])) is x
+    assert x.tolist() == [4.0, 9.0]
+    assert x.add_(x, alpha=2) is x and x.tolist() == [12.0, 27.0]
+
+
+def test_they_take_no_out_and_say_what_they_are(ours: CodegenContext) -> None:
+    for record in ours.contract.functions:
+        if record.inplace:
+            function = getattr(tp.Tensor, inplace_name(record))
+            assert "out" not in inspect.signature(function).parameters
+            assert f"The in-place form of :func:`{record.name}`" in (inspect.getdoc(function) or "")
+    assert "Writes 0 into every element" in (inspect.getdoc(tp.Tensor.zero_) or "")
+
+
+def test_the_kernel_is_the_last_thing_that_can_fail(ours: CodegenContext) -> None:
+    """The slow path runs after the fast one only when the fast one has written nothing."""
+    for name, body in bodies(ours).items():
+        if "    try:\n" not in body:
+            continue
+        assert body.count("except (AttributeError, Unresolved):  # raised before anything is written") == 1, name
+        after = body.partition(f"            t.k_{name}(")[2].partition("except")[0].splitlines()
+        assert [line.strip() for line in after[1:]][:3] == ["if v is not None:", "v[0] += 1", "return input"], name
+
+
+def test_what_shares_its_memory_or_records_takes_the_slow_path(ours: CodegenContext) -> None:
+    body = bodies(ours)["add_"]
+    for condition in (
+        "alpha == 1",
+        "active.special or active.inference",
+        "t.inference",
+        "(v is None or not v[1])",
+        "(input._node is None and other._node is None or active.grad_off and not STATE.get().grad)",
+        "(other._array.shape == input._array.shape or not other._array.shape)",
+    ):
+        assert condition in body
+    with pytest.raises(RuntimeError, match="leaf"):
+        tp.ones(2, requires_grad=True).exp_()
+
+
+def test_a_keyword_of_any_default_is_compared(small: Callable[..., CodegenContext]) -> None:
+    schema = 'f(Tensor self, *, str mode="x", int? k=None, bool flag=False) -> Tensor'
+    (body,) = bodies(small(f"- func: {schema}\n  inplace: true\n  promote: keep\n")).values()
+    assert 'mode == "x" and k is None and flag == False' in " ".join(body.split())

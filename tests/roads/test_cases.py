@@ -1,0 +1,169 @@
+"""Small inputs from public bug reports of other frameworks, with the right value; each test carries the case's id.
+
+Those cases are here whose operators exist; ``LATER`` names the others with what they wait for, and fails when that
+has come.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import tensorplay as tp
+
+LATER = {
+    "A01": "prod",
+    "A05": "nn.functional.avg_pool2d",
+    "C03": "vmap",
+    "C04": "autocast",
+    "C05": "library.opcheck",
+    "D01": "array_api",
+    "D02": "array_api",
+    "D03": "array_api",
+}
+
+
+@pytest.mark.parametrize(("case", "name"), LATER.items())
+def test_cases_that_wait_for_an_operator(case, name):
+    found = tp
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    assert found is None, f"tp.{name} exists: move case {case} from LATER to a test of its own"
+
+
+def test_A02_gradients_in_the_tails_of_sigmoid_and_tanh():
+    x = tp.tensor(40.0, dtype=tp.float64, requires_grad=True)
+    r = tp.autograd.grad(tp.sigmoid(x), x)[0]
+    y = tp.tensor(20.0, dtype=tp.float64, requires_grad=True)
+    r2 = tp.autograd.grad(tp.tanh(y), y)[0]
+    tp.testing.assert_close(r.item(), 4.248354255291589e-18, rtol=1e-12, atol=0.0)
+    tp.testing.assert_close(r2.item(), 1.6993417021166355e-17, rtol=1e-12, atol=0.0)
+
+
+@pytest.mark.parametrize(("function", "slope"), [(tp.sigmoid, lambda e: e), (tp.tanh, lambda e: 4 * e**2)])
+def test_A02_the_whole_kind_both_tails_and_both_orders(function, slope):
+    import math
+
+    for sign in (1, -1):
+        x = tp.tensor(sign * 30.0, dtype=tp.float64, requires_grad=True)
+        (g,) = tp.autograd.grad(function(x), x, create_graph=True)
+        tp.testing.assert_close(g.item(), slope(math.exp(-30.0)), rtol=1e-12, atol=0.0)
+        (h,) = tp.autograd.grad(g, x)
+        order = 1 if function is tp.sigmoid else 2
+        tp.testing.assert_close(h.item(), -sign * order * slope(math.exp(-30.0)), rtol=1e-12, atol=0.0)
+
+
+def test_A02_the_whole_kind_log_softmax_and_cross_entropy():
+    x = tp.tensor([[40.0, 0.0]], dtype=tp.float64, requires_grad=True)
+    tp.nn.functional.cross_entropy(x, tp.tensor([0])).backward()
+    tp.testing.assert_close(x.grad.tolist()[0][1], 4.248354255291589e-18, rtol=1e-12, atol=0.0)
+
+
+def test_A03_a_gather_with_a_repeated_index_adds_up():
+    x = tp.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    (x[tp.tensor([0, 0, 2])] * tp.tensor([1.0, 10.0, 100.0])).sum().backward()
+    assert x.grad.tolist() == [11.0, 0.0, 100.0]
+
+
+def test_A03_the_whole_kind_rows_lists_negative_indices_and_many_of_them():
+    w = tp.ones(3, 2, requires_grad=True)
+    (w[[2, -1, 2]] * tp.tensor([[1.0], [10.0], [100.0]])).sum().backward()
+    assert w.grad.tolist() == [[0.0, 0.0], [0.0, 0.0], [111.0, 111.0]]
+    w = tp.ones(5, 4, requires_grad=True)
+    index = tp.arange(5000) * 0 + 3
+    w[index].sum().backward()
+    assert w.grad.sum().item() == 20_000
+    assert w.grad[3].tolist() == [5000.0] * 4
+
+
+def test_A04_in_place_on_an_expanded_tensor():
+    x = tp.tensor(0.25)
+    with pytest.raises(RuntimeError, match=r"(?s)overlaps itself.*clone\(\)"):
+        x.expand(3).exp_()
+    assert x.item() == 0.25
+
+
+def test_A06_third_and_fourth_derivative_of_a_power_at_zero():
+    x = tp.tensor(0.0, dtype=tp.float64, requires_grad=True)
+    y = tp.exp(-(x**2))
+    r = []
+    for _ in range(4):
+        (y,) = tp.autograd.grad(y, x, create_graph=True)
+        r.append(y.item())
+    assert r == [0, -2, 0, 12]
+
+
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 0.0, 1.0, 2.0, 3.0])
+def test_A06_the_whole_kind_every_power_at_zero(exponent):
+    x = tp.tensor(0.0, dtype=tp.float64, requires_grad=True)
+    y = x**exponent
+    expected = {0: [0, 0, 0, 0], 1: [1, 0, 0, 0], 2: [0, 2, 0, 0], 3: [0, 0, 6, 0]}[int(exponent)]
+    for value in expected:
+        (y,) = tp.autograd.grad(y, x, create_graph=True, allow_unused=True, materialize_grads=True)
+        assert y.item() == value
+        if not y.requires_grad:
+            break
+
+
+def test_C01_a_notebook_cell_that_registers_an_operator_runs_twice():
+    def cell():
+        lib = tp.library.Library("nb", "FRAGMENT")
+        lib.define("sq(Tensor x) -> Tensor")
+        lib.impl("sq", lambda x: x * x, "CPU")
+        return lib
+
+    keep = cell()
+    keep = cell()
+    assert tp.ops.nb.sq(tp.tensor([3.0])).tolist() == [9.0]
+    other = tp.library.Library("nb", "FRAGMENT")
+    with pytest.raises(tp.RegistrationError, match=r"test_cases.py:\d+.*test_cases.py:\d+"):
+        other.define("sq(Tensor x, Tensor y) -> Tensor")
+    del keep, other
+    with pytest.raises(AttributeError):
+        _ = tp.ops.nb.sq
+
+
+def test_C02_an_operator_without_a_formula_never_loses_a_gradient():
+    lib = tp.library.Library("my", "DEF")
+    lib.define("twice(Tensor x) -> Tensor")
+    lib.impl("twice", lambda x: tp.from_numpy(2 * x.detach().numpy()), "CPU")
+    x = tp.ones(2, requires_grad=True)
+    y = tp.ops.my.twice(x).sum()
+    assert y.item() == 4
+    with pytest.raises(RuntimeError, match=r"(?s)my::twice.*register_autograd"):
+        y.backward()
+    assert x.grad is None
+    with tp.no_grad():
+        assert not tp.ops.my.twice(x).requires_grad
+    lib.close()
+
+
+def test_E01_a_reused_intermediate():
+    a = tp.tensor(2.0, requires_grad=True)
+    b = tp.tensor(3.0, requires_grad=True)
+    c = a + b
+    d = a * b
+    (c + d + c * d).backward()
+    assert (a.grad.item(), b.grad.item()) == (25, 19)
+
+
+def test_E02_sum_starts_at_zero_and_gradients_fit_their_leaf():
+    s = sum([tp.ones(2), tp.ones(2)])
+    a = tp.tensor([3.0], requires_grad=True)
+    b = tp.tensor([[1.0, 2.0]], requires_grad=True)
+    (a * b).sum().backward()
+    assert (s.dtype, a.grad.shape, a.grad.tolist(), a.grad.dtype) == (tp.float32, (1,), [3.0], tp.float32)
+
+
+def test_E03_integers_divide_to_floats_and_are_not_truncated_in_place():
+    r = tp.tensor([1]) / tp.tensor([2])
+    assert (r.dtype, r.tolist()) == (tp.float32, [0.5])
+    x = tp.tensor([1, 2])
+    with pytest.raises(RuntimeError, match=r"float32.*int64"):
+        x += 1.5
+    with pytest.raises(RuntimeError, match=r"float32.*int64"):
+        x.add_(1.5)
+    with pytest.raises(RuntimeError, match=r"float32.*int64"):
+        x.mul_(tp.tensor(0.5))
+    with pytest.raises(RuntimeError, match=r"float32.*int64"):
+        tp.add(x, 1.5, out=x)
+    assert x.tolist() == [1, 2]
