@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tensorplay as tp
-from tensorplay_core.dispatch.context import STATE, exclude, include
+from tensorplay_core.dispatch.context import exclude, include
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import AUTOGRAD, DispatchKey, backend_key
 from tensorplay_core.dispatch.registry import REGISTRY
@@ -25,7 +25,7 @@ ADD, CAT = REGISTRY.find("add"), REGISTRY.find("cat")
 
 
 def keys_of(op, *args, **kwargs):
-    return key_set_of_call(op, args, kwargs, STATE.get())
+    return key_set_of_call(op, args, kwargs)
 
 
 # ---------------------------------------------------------------------------------------------- the keys of a call

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from tensorplay_core.dispatch import active, devices
-from tensorplay_core.dispatch.context import STATE, State, exclude
+from tensorplay_core.dispatch.context import STATE, exclude
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import AUTOGRAD, BACKENDS, FAMILIES, OFFSETS, PAGE, DispatchKey
 from tensorplay_core.dispatch.misses import kernel_missing
@@ -43,8 +43,7 @@ def call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any] | None = No
     positional = typing_rules.scalars_to_tensors(op, positional)
     if out is not None:
         return kernels.write_out(op, call(op, positional, keywords), out, positional)
-    state = STATE.get()
-    keys = key_set_of_call(op, positional, keywords, state)
+    keys = key_set_of_call(op, positional, keywords)
     generation = op.generation
     result = run(op, keys, positional, keywords)
     if not active.special and not keywords:
@@ -52,7 +51,7 @@ def call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any] | None = No
     return result
 
 
-def key_set_of_call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], state: State) -> KeySet:
+def key_set_of_call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeySet:
     """Returns the keys of a call: the union of its tensors', changed by the context.
 
     Raises:
@@ -76,7 +75,15 @@ def key_set_of_call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any],
         device = kwargs.get("device") or devices.default_device()
         entry = devices.entry(device.type)
         bits, page = 1 << entry.key | 1 << entry.key + OFFSETS["Autograd"], entry.page
-    return KeySet((bits | state.include) & ~state.exclude, page)
+    return in_context(bits, page)
+
+
+def in_context(bits: int, page: int) -> KeySet:
+    """Returns a key set as the context changes it.
+
+    No caller keeps the state in a variable: a frame in a kept traceback would keep it alive, and counted.
+    """
+    return KeySet((bits | STATE.get().include) & ~STATE.get().exclude, page)
 
 
 def _mismatch(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> DeviceMismatch:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import textwrap
 from typing import Any, NamedTuple
 
-from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import BACKENDS, PAGE, DispatchKey, key_name
 from tensorplay_core.dispatch.operator import Operator
@@ -220,7 +219,7 @@ def explain(what: Any, /, *args: Any, **kwargs: Any) -> Explanation:
 
 def explain_call(call: Call, keys: KeySet | None = None, absent: Absent | None = None) -> Explanation:
     """Describes a call that was found; ``keys`` and ``absent`` are given for a device that is not here."""
-    keys = keys if keys is not None else key_set_of_call(call.op, call.args, call.kwargs, STATE.get())
+    keys = keys if keys is not None else key_set_of_call(call.op, call.args, call.kwargs)
     steps = tuple(roads.road(call.op, keys, call.args, call.kwargs))
     result = roads.result_of(call.op, call.args, call.kwargs)
     if absent is not None:

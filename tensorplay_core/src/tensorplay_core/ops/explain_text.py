@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, NoReturn
 
 from tensorplay_core.autograd.node import AccumulateGrad
 from tensorplay_core.dispatch import devices
-from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.device_api import DeviceAPI
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import OFFSETS, backend_key, key_name, pages
@@ -22,6 +21,7 @@ from tensorplay_core.errors import ArgumentError, BackendError, DeviceUnavailabl
 from tensorplay_core.ops import explain as whole
 from tensorplay_core.ops import typing_rules
 from tensorplay_core.ops.arguments import SCALARS, tensors_in
+from tensorplay_core.ops.call import in_context
 from tensorplay_core.ops.explain_call import Call, direct, find_call, target_of
 from tensorplay_core.ops.explain_road import StandIn
 from tensorplay_core.tensor.tensor import Tensor, wrap
@@ -336,13 +336,12 @@ def _numbers(op: Operator, args: tuple[Any, ...], entry: devices.DeviceEntry) ->
 
 
 def _keys(call: Call, entry: devices.DeviceEntry) -> KeySet:
-    state = STATE.get()
     bits = 0
     for tensor in tensors_in(call.args, call.kwargs):
         if tensor._type.page == entry.page and tensor._type.device.type == entry.type:
             bits |= tensor._type.key_bits
     bits = bits or 1 << entry.key | 1 << entry.key + OFFSETS["Autograd"]
-    return KeySet((bits | state.include) & ~state.exclude, entry.page)
+    return in_context(bits, entry.page)
 
 
 def _promised(call: Call, device_type: str) -> str:
