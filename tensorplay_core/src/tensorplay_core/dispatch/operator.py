@@ -35,7 +35,7 @@ class Registration:
         unchecked: the signature could not be inspected.
         number: a serial number, for messages.
         casts: types that it computes in with a result of another dtype than its operator promises.
-        verified: types for which a kernel on tensors has been seen to keep its operator's promises.
+        verified: types for which the kernel has been seen to keep its operator's promises.
     """
 
     __slots__ = (
@@ -133,6 +133,7 @@ class Operator:
         slot: the attribute of a ``TensorType`` that holds its resolved kernel.
         function: its public Python function, once there is one.
         owner, library: who defined it at run time.
+        roads: what calls have resolved to since the table last changed, by key set.
         fast: whether its public function has a fast path, so that slots of tensor types are filled.
     """
 
@@ -172,6 +173,7 @@ class Operator:
         self.slot = f"{plain}__{self.overload}" if self.overload else plain
         self.table: Table = MappingProxyType({})
         self.generation = 0
+        self.roads: dict[tuple[int, int], Any] = {}
         self.fast = False
         self.without_composite: frozenset[int] = frozenset()
         self.owner = ""

@@ -131,6 +131,7 @@ class Registry:
             self._changed(op)
 
     def _changed(self, op: Operator) -> None:
+        op.roads = {}
         op.generation += 1
         forget_slot(op.slot)
         # Variants that write, and use this operator's kernel, have the same slot with an underscore after the name.

@@ -68,9 +68,17 @@ def steps(op: Operator, keys: KeySet) -> Iterator[Step]:
 
 
 def resolve(op: Operator, keys: KeySet) -> Step | None:
-    """Returns the step that runs: the first, from the highest key, that has a kernel."""
+    """Returns the step that runs: the first, from the highest key, that has a kernel.
+
+    It is remembered until the operator's table changes.
+    """
+    roads = op.roads  # read before the table, so that what a stale table gives lands in a dict that nobody reads
+    known = roads.get((keys.bits, keys.page))
+    if known is not None:
+        return known  # type: ignore[no-any-return]
     for step in steps(op, keys):
         if step.registration is not None:
+            roads[keys.bits, keys.page] = step
             return step
         if step.key % PAGE < BACKENDS or family_of(step.key % PAGE) == "Vmap":
             return None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.errors import ArgumentError, did_you_mean
 from tensorplay_core.ops.shape_checks import as_int, as_ints
-from tensorplay_core.tensor.tensor import TensorBase
+from tensorplay_core.tensor.tensor import Tensor, TensorBase
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import as_dtype
 
@@ -132,7 +132,14 @@ def normalise(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tu
         ArgumentError: an argument has the wrong type.
     """
     plan = plan_of(op)
-    positional = tuple([_value(op, spec, value) for spec, value in zip(plan.positional, args, strict=True)])
+    positional = tuple(
+        [
+            value
+            if value.__class__ is Tensor and spec.kind == "Tensor" and not spec.is_list
+            else _value(op, spec, value)
+            for spec, value in zip(plan.positional, args, strict=True)
+        ]
+    )
     changed = {}
     for name, value in kwargs.items():
         spec = plan.by_name[name]

@@ -57,8 +57,11 @@ def key_set_of_call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any])
     Raises:
         DeviceMismatch: the tensors live on different devices; a 0-d cpu tensor may join any.
     """
-    types = [t._type for t in tensors_in(args, kwargs) if t._array.shape or t._type.device.type != "cpu"]
-    types = types or [t._type for t in tensors_in(args, kwargs)]
+    tensors = list(tensors_in(args, kwargs))
+    if tensors and all(t._type is tensors[0]._type for t in tensors):
+        return in_context(tensors[0]._type.key_bits, tensors[0]._type.page)
+    types = [t._type for t in tensors if t._array.shape or t._type.device.type != "cpu"]
+    types = types or [t._type for t in tensors]
     if types:
         first = types[0]
         if "device" not in op.tags:
@@ -192,13 +195,22 @@ def redispatch(op: Operator, keys: KeySet, args: tuple[Any, ...], kwargs: dict[s
         args: the positional arguments, as the layer got them or changed.
         kwargs: the keyword-only ones.
     """
-    with exclude(FAMILIES[_layer_above(keys)]):
+    step = resolve(op, keys)
+    if step is not None and op.functional is None and _on_arrays(step, kwargs):
+        return run(op, keys, args, kwargs)  # a kernel on arrays calls no operator that could see the context
+    with exclude(_LAYER_ABOVE[keys.highest % PAGE if keys else 0]):
         return run(op, keys, args, kwargs)
 
 
-def _layer_above(keys: KeySet) -> str:
-    highest = keys.highest % PAGE if keys else 0
-    return next((family for family, offset in OFFSETS.items() if offset > highest), "Vmap")
+def _on_arrays(step: Step, kwargs: dict[str, Any]) -> bool:
+    registration = step.registration
+    return registration is not None and registration.level == "array" and kernels.takes(registration, kwargs)
+
+
+_LAYER_ABOVE = tuple(
+    FAMILIES[next((family for family, offset in OFFSETS.items() if offset > step), "Vmap")] for step in range(PAGE)
+)
+"""The family of the layer that continues a call, by the highest step that is left."""
 
 
 def backend_keys(keys: KeySet) -> KeySet:

@@ -326,8 +326,8 @@ def _numbers(op: Operator, given: tuple[Any, ...]) -> str:
             continue
         if place == 0 and not chooses:
             return f"{plan.positional[i].name} is a number, not a tensor"
-        if not (value.__class__ is int or (value.__class__ is float and value and value == value)):
-            return f"{value!r} is not among the cached scalars (ints, and floats other than 0.0 and nan)"
+        if value.__class__ not in (int, float):
+            return f"{value!r} is not among the cached scalars, which are ints and floats"
     return ""
 
 

@@ -67,6 +67,8 @@ def pick(name: str, overloads: tuple[Operator, ...], args: tuple[Any, ...], kwar
                 raise ArgumentError(f"{name}: {first} and {second} are the same argument; give one of them")
             kwargs[first] = value
     for op in overloads:
+        if len(args) > len(plan_of(op).positional):
+            continue  # before bind, which would word an error that nobody reads
         try:
             positional, keywords = bind(op, args, kwargs)
         except ArgumentError:

@@ -67,8 +67,10 @@ def run(op: Operator, registration: Registration, args: tuple[Any, ...], kwargs:
         KernelError: the kernel raised, or broke a promise of its operator.
     """
     plan = plan_of(op)
-    shape = expected_shape(op, args, kwargs)
     compute = compute_type(op, args, kwargs)
+    # A kernel that the fast path may call is trusted here too, once it has been checked for this type.
+    trusted = op.fast and compute in registration.verified
+    shape = None if trusted else expected_shape(op, args, kwargs)
     arrays = to_arrays(op, args, compute)
     native = native_keywords(op, kwargs, compute)
     if plan.writes:
@@ -81,19 +83,27 @@ def run(op: Operator, registration: Registration, args: tuple[Any, ...], kwargs:
             result = registration.function(*arrays, **native)
     except (TensorPlayError, KeyboardInterrupt, MemoryError):
         raise
-    except IndexError as error:
-        raise IndexKernelError(
-            f"{op.display_name}: {error} (in the kernel of {registration.distribution}, {registration.where})"
-        ) from error
     except Exception as error:
-        raise KernelError(
-            f"{op.display_name}: the kernel of {registration.distribution} ({registration.where}) failed on "
-            f"{describe(args)}: {type(error).__name__}: {error}"
-        ) from error
+        if trusted:
+            expected_shape(op, args, kwargs)
+        raise _failed(op, registration, args, error) from error
     if plan.writes:
         bump(args[0])
         return args[0]
-    return _wrap_results(op, registration, result, shape, compute, args, kwargs)
+    wrapped = _wrap_results(op, registration, result, shape, compute, args, kwargs, checks=not trusted)
+    registration.verified.add(compute)
+    return wrapped
+
+
+def _failed(op: Operator, registration: Registration, args: tuple[Any, ...], error: Exception) -> KernelError:
+    if isinstance(error, IndexError):
+        return IndexKernelError(
+            f"{op.display_name}: {error} (in the kernel of {registration.distribution}, {registration.where})"
+        )
+    return KernelError(
+        f"{op.display_name}: the kernel of {registration.distribution} ({registration.where}) failed on "
+        f"{describe(args)}: {type(error).__name__}: {error}"
+    )
 
 
 class IndexKernelError(KernelError, IndexError):
@@ -111,6 +121,9 @@ def compute_type(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     tensors = list(tensors_in(args, {}))
     if not tensors:
         return creation_type(op, kwargs)
+    first = tensors[0]._type
+    if all(t._type is first for t in tensors):
+        return first.plain.with_dtype(typing_rules.compute_dtype(op, first.dtype))  # type: ignore[no-any-return]
     device = typing_rules.device_of(tensors)
     dtype = typing_rules.tensor_dtype([v for _, v in typing_rules.promoted(op, args)])
     if dtype is None or op.promote == "none":
@@ -128,6 +141,8 @@ def creation_type(op: Operator, kwargs: dict[str, Any]) -> TensorType:
 def to_arrays(op: Operator, args: tuple[Any, ...], compute: TensorType) -> list[Any]:
     """Returns the arguments as a kernel takes them: arrays of the computed dtype, on the call's device."""
     plan = plan_of(op)
+    if all(v.__class__ is Tensor and v._type.plain is compute for v in args):
+        return [v._array for v in args]
     promotes = op.promote != "none"
     result: list[Any] = []
     for spec, value in zip(plan.positional, args, strict=True):
@@ -183,6 +198,8 @@ def _wrap_results(
     compute: TensorType,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
+    *,
+    checks: bool,
 ) -> Any:
     plan = plan_of(op)
     if plan.returns != 1:
@@ -190,12 +207,12 @@ def _wrap_results(
             raise broken(op, registration, f"{plan.returns} results are promised, it returned {type(result).__name__}")
         shapes = shape or (None,) * plan.returns
         return plan.result_class(
-            [_wrap(op, registration, r, s, None, compute, args) for r, s in zip(result, shapes, strict=True)]
+            [_wrap(op, registration, r, s, None, compute, args, checks) for r, s in zip(result, shapes, strict=True)]
         )
     wanted = typing_rules.result_type(op, compute)
     if (dtype := kwargs.get("dtype")) is not None:
         wanted = intern(compute.device, dtype)
-    return _wrap(op, registration, result, shape, wanted, compute, args)
+    return _wrap(op, registration, result, shape, wanted, compute, args, checks)
 
 
 def _wrap(
@@ -206,6 +223,7 @@ def _wrap(
     wanted: TensorType | None,
     compute: TensorType,
     args: tuple[Any, ...],
+    checks: bool,
 ) -> Tensor:
     api = compute.api
     if not isinstance(result, compute.array_class):
@@ -230,7 +248,7 @@ def _wrap(
     y = wrap(result, wanted.inference_twin if STATE.get().inference else wanted)
     if plan_of(op).view:
         share(args[0], y)
-    elif any(t._type.api is api and api.may_alias(t._array, result) for t in tensors_in(args, {})):
+    elif checks and any(t._type.api is api and api.may_alias(t._array, result) for t in tensors_in(args, {})):
         what = "its result shares memory with an input, which the signature does not declare; return a copy"
         raise broken(op, registration, what)
     return y

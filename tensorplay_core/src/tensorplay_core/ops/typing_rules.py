@@ -84,10 +84,9 @@ def scalar_tensor(value: Any, dtype: DType, device: Device, inference: bool = Fa
     """Returns a Python number as a 0-d tensor; integers wrap around, as PyTorch's do."""
     type = intern(device, dtype, inference=inference)
     kind = value.__class__
-    cache: dict[Any, Any] | None = type.ints if kind is int else None
-    if kind is float and value and value == value:  # as keys 0.0 and -0.0 are equal, and nan equals nothing
-        cache = type.floats
-    if cache is not None and (known := cache.get(value)) is not None:
+    cache: dict[Any, Any] | None = type.ints if kind is int else type.floats if kind is float else None
+    key = cache_key(value)
+    if cache is not None and (known := cache.get(key)) is not None:
         return known  # type: ignore[no-any-return]
     if kind is int and dtype.is_integral:
         bits = 8 * dtype.itemsize
@@ -103,8 +102,13 @@ def scalar_tensor(value: Any, dtype: DType, device: Device, inference: bool = Fa
     tensor = wrap(array, type)
     if cache is not None and len(cache) < CACHE_LIMIT:
         type.api.freeze(array)
-        cache[value] = tensor
+        cache[key] = tensor
     return tensor
+
+
+def cache_key(value: Any) -> Any:
+    """Returns what a number is cached by: its text where ``==`` would not tell it from others, as 0.0 from -0.0."""
+    return value if value.__class__ is not float or (value and value == value) else repr(value)
 
 
 def _inexact(value: Any, type: TensorType) -> Any:
@@ -122,6 +126,8 @@ def scalars_to_tensors(op: Operator, args: tuple[Any, ...]) -> tuple[Any, ...]:
     Raises:
         ArgumentError: no tensor is among them.
     """
+    if not any(v.__class__ in SCALARS for v in args):
+        return args
     taking_part = promoted(op, args)
     numbers = [(i, v) for i, v in taking_part if v.__class__ in SCALARS]
     if not numbers:
@@ -151,7 +157,9 @@ def scalar_like(tensor: Any, value: Any) -> Any:
     kind = value.__class__
     if kind is float or kind is int:
         try:
-            return (tensor._type.floats if kind is float else tensor._type.ints).get(value, value)
+            if kind is int:
+                return tensor._type.ints.get(value, value)
+            return tensor._type.floats.get(value if value and value == value else repr(value), value)
         except AttributeError:  # the other operand is a number too
             pass
     return value

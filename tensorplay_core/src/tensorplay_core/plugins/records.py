@@ -139,7 +139,8 @@ def install_hint(name: str) -> str:
     if not OURS[name]:
         return "it is not published; in a checkout of TensorPlay: pip install ./backends/tensorplay_loopback"
     pin = core_version()
-    return f"pip install '{OURS[name].format(pin=f'=={pin}' if pin else '')}'"
+    requirement = OURS[name].format(pin=f"=={pin}" if pin else "")
+    return f"pip install {requirement}" if "[" not in requirement else f"pip install '{requirement}'"
 
 
 def core_version() -> str:
