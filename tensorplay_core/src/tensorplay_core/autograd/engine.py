@@ -14,6 +14,8 @@ from typing import Any
 
 from tensorplay_core.autograd.modes import enable_grad, no_grad
 from tensorplay_core.autograd.node import LEAF, OUTPUT, SAVING, AccumulateGrad, Node, Output
+from tensorplay_core.dispatch import active
+from tensorplay_core.dispatch.tensor_type import Unresolved
 from tensorplay_core.errors import AutogradError, ShapeError, fix
 from tensorplay_core.tensor.tensor import Tensor, wrap
 
@@ -61,9 +63,11 @@ class Pass:
         found: the gradients of the leaves that were reached, and of the wanted nodes.
     """
 
-    __slots__ = ("_pending", "_waiting", "_wanted", "found", "graph", "retain")
+    __slots__ = ("_pending", "_sums", "_waiting", "_wanted", "found", "graph", "retain")
 
     found: dict[Any, Tensor]
+    _sums: set[Any]
+    """The leaves whose gradient in ``found`` is a sum that this pass made, so that it may write to it."""
     _pending: dict[int, list[Any]]
     """Number of a node to [node, the sum of its gradients so far]."""
     _waiting: list[int]
@@ -75,6 +79,7 @@ class Pass:
         self.retain = retain
         self.found = {}
         self._wanted = None if wanted is None else set(wanted)
+        self._sums = set()
         self._pending = {}
         self._waiting = []
 
@@ -103,7 +108,7 @@ class Pass:
             self._walk(needed)
         if self._wanted is None:
             for leaf, grad in self.found.items():
-                accumulate(leaf, grad, self.graph)
+                accumulate(leaf, grad, self.graph, owned=leaf in self._sums)
 
     def _walk(self, needed: set[Node] | None) -> None:
         """Runs every node that has a gradient, in order.
@@ -112,6 +117,7 @@ class Pass:
         that comes next along a chain: while nothing else waits it does not pass through the heap.
         """
         waiting, pending, found, graph, retain = self._waiting, self._pending, self.found, self.graph, self.retain
+        sums = self._sums
         inner = () if self._wanted is None else {node for node in self._wanted if node.kind != LEAF}
         selective = bool(inner) or needed is not None
         node: Node | None = None
@@ -132,6 +138,7 @@ class Pass:
                             break
                         grad = [self._zeros(node, i) if g is None else g for i, g in enumerate(grad)]
                     grads = node.backward(grad, graph)
+                    pointwise = node.pointwise
                     after = None
                     i = -1
                     for edge in node.edges:
@@ -141,13 +148,21 @@ class Pass:
                         g = grads[i]
                         if g is None or (selective and needed is not None and edge not in needed):
                             continue
-                        # A gradient that is passed on has the node's shape; asking NumPy for one makes a new tuple.
-                        if (node.shape if g is grad else g._array.shape) != edge.shape or g._type is not edge.type:
+                        # Asking an array for its shape makes a tuple each time; where it is known, it is not asked.
+                        shape = node.shape if pointwise or g is grad else g._array.shape
+                        if shape != edge.shape or g._type is not edge.type:
                             g = fit(g, edge)
                         number = edge.number
                         if number > 0:  # a leaf
                             known = found.get(edge)
-                            found[edge] = g if known is None else known + g
+                            if known is None:
+                                found[edge] = g
+                            elif edge in sums:
+                                _add_to(known, g)
+                            else:
+                                found[edge] = known + g
+                                if not graph:
+                                    sums.add(edge)
                         elif after is None and not waiting:
                             after, after_grad = edge, g
                         elif edge is after:
@@ -192,6 +207,16 @@ def freed(node: Node) -> AutogradError:
     )
 
 
+def _add_to(total: Tensor, grad: Tensor) -> None:
+    """Adds to a sum that a pass owns, of the same type and shape: by the kernel itself, unless somebody watches."""
+    try:
+        if active.special:
+            raise Unresolved
+        total._type.k_add_(total._array, grad._array)
+    except Unresolved:
+        total.add_(grad)
+
+
 def _leading_to(wanted: set[Node], roots: list[Node]) -> set[Node] | None:
     """Returns the nodes that lead from the roots to a wanted one, those included; None when every node does."""
     reachable, stack, every_leaf = set(roots), list(roots), True
@@ -216,8 +241,15 @@ _storing = threading.RLock()
 """Held while a leaf's ``.grad`` is read and written: several threads may back up into one leaf."""
 
 
-def accumulate(leaf: AccumulateGrad, grad: Tensor, graph: bool) -> None:
-    """Adds a gradient to a leaf's ``.grad``; what is stored is the leaf's own, never an alias."""
+def accumulate(leaf: AccumulateGrad, grad: Tensor, graph: bool, owned: bool = False) -> None:
+    """Adds a gradient to a leaf's ``.grad``; what is stored is the leaf's own, never an alias.
+
+    Args:
+        leaf: the leaf's node.
+        grad: the gradient.
+        graph: whether the sum must be differentiable.
+        owned: whether nobody else has the gradient, so that it need not be copied.
+    """
     variable = leaf.variable()
     if variable is None:
         return
@@ -227,7 +259,7 @@ def accumulate(leaf: AccumulateGrad, grad: Tensor, graph: bool) -> None:
             with enable_grad():
                 variable._grad = grad.clone() if old is None else old + grad
         elif old is None:
-            variable._grad = wrap(grad._type.api.copy(grad._array), grad._type)
+            variable._grad = grad if owned else wrap(grad._type.api.copy(grad._array), grad._type)
         elif old._node is None and not old._type.inference:
             try:
                 old.add_(grad)

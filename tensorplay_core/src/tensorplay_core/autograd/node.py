@@ -47,6 +47,8 @@ class Node:
 
     op: ClassVar[Operator | None] = None
     kind: ClassVar[int] = PLAIN
+    pointwise: ClassVar[bool] = False
+    """Whether every gradient has the shape of the result, which the generator proves from the formulas."""
     saves_input: ClassVar[tuple[str, ...]] = ()
     """The inputs whose values are saved: an in-place call must copy the one that it overwrites."""
 

@@ -40,6 +40,7 @@ class AddBackward(Node):
 
     __slots__ = ()
     op = ADD
+    pointwise = True
 
     @staticmethod
     def record(result: Any, self: Any, other: Any, *, alpha: Any = 1) -> None:
@@ -70,6 +71,7 @@ class SubBackward(Node):
 
     __slots__ = ()
     op = SUB
+    pointwise = True
 
     @staticmethod
     def record(result: Any, self: Any, other: Any, *, alpha: Any = 1) -> None:
@@ -101,6 +103,7 @@ class MulBackward(Node):
     __slots__ = ()
     op = MUL
     kind = SAVING
+    pointwise = True
     saves_input = ("self", "other")
 
     @staticmethod
@@ -138,6 +141,7 @@ class DivBackward(Node):
     __slots__ = ()
     op = DIV
     kind = SAVING
+    pointwise = True
     saves_input = ("self", "other")
 
     @staticmethod
@@ -172,6 +176,7 @@ class PowBackward(Node):
     __slots__ = ()
     op = POW
     kind = SAVING
+    pointwise = True
     saves_input = ("self", "exponent")
 
     @staticmethod
@@ -207,6 +212,7 @@ class NegBackward(Node):
 
     __slots__ = ()
     op = NEG
+    pointwise = True
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -230,6 +236,7 @@ class AbsBackward(Node):
     __slots__ = ()
     op = ABS
     kind = SAVING
+    pointwise = True
     saves_input = ("self",)
 
     @staticmethod
@@ -282,6 +289,7 @@ class ExpBackward(Node):
     __slots__ = ()
     op = EXP
     kind = SAVING
+    pointwise = True
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -307,6 +315,7 @@ class LogBackward(Node):
     __slots__ = ()
     op = LOG
     kind = SAVING
+    pointwise = True
     saves_input = ("self",)
 
     @staticmethod
@@ -333,6 +342,7 @@ class SqrtBackward(Node):
     __slots__ = ()
     op = SQRT
     kind = SAVING
+    pointwise = True
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -358,6 +368,7 @@ class TanhBackward(Node):
     __slots__ = ()
     op = TANH
     kind = SAVING
+    pointwise = True
     saves_input = ("self",)
 
     @staticmethod
@@ -384,6 +395,7 @@ class SigmoidBackward(Node):
     __slots__ = ()
     op = SIGMOID
     kind = SAVING
+    pointwise = True
     saves_input = ("self",)
 
     @staticmethod
@@ -411,6 +423,7 @@ class ReluBackward(Node):
     __slots__ = ()
     op = RELU
     kind = SAVING
+    pointwise = True
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -435,6 +448,7 @@ class ConjBackward(Node):
 
     __slots__ = ()
     op = CONJ
+    pointwise = True
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -457,6 +471,7 @@ class RealBackward(Node):
 
     __slots__ = ()
     op = REAL
+    pointwise = True
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -481,6 +496,7 @@ class WhereBackward(Node):
     __slots__ = ()
     op = WHERE
     kind = SAVING
+    pointwise = True
     saves_input = ("condition",)
 
     @staticmethod

@@ -106,13 +106,19 @@ def _writing(op: Operator, functional: Operator, type: TensorType) -> Kernel:
         return general
     ufunc = registration.function
 
-    def write(*arrays: Any) -> Any:
+    def write_one(array: Any) -> Any:
         try:
-            return ufunc(*arrays, out=arrays[0])
+            return ufunc(array, out=array)
         except TypeError:  # refuses the dtypes, before it writes
-            return general(*arrays)
+            return general(array)
 
-    return write
+    def write_two(array: Any, other: Any) -> Any:  # spelled out: a call with a star costs more than the kernel
+        try:
+            return ufunc(array, other, out=array)
+        except TypeError:
+            return general(array, other)
+
+    return {1: write_one, 2: write_two}.get(ufunc.nin, general)
 
 
 def _on_device(kernel: Kernel, type: TensorType) -> Kernel:
