@@ -104,7 +104,7 @@ def _writing(op: Operator, functional: Operator, type: TensorType) -> Kernel:
         return general
     if type.device.index:
         return general
-    ufunc = registration.function
+    ufunc: Any = registration.function
 
     def write_one(array: Any) -> Any:
         try:
@@ -118,7 +118,8 @@ def _writing(op: Operator, functional: Operator, type: TensorType) -> Kernel:
         except TypeError:
             return general(array, other)
 
-    return {1: write_one, 2: write_two}.get(ufunc.nin, general)
+    writers: dict[int, Kernel] = {1: write_one, 2: write_two}
+    return writers.get(ufunc.nin, general)
 
 
 def _on_device(kernel: Kernel, type: TensorType) -> Kernel:
