@@ -117,7 +117,8 @@ def cross_entropy(
     """tp.nn.functional.cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean",
     label_smoothing=0.0) -> Tensor
 
-    The cross entropy between logits ``self`` (N, C, ...) and class indices (N, ...) or probabilities (N, C, ...).
+    The cross entropy between logits ``input`` (N, C, ...) and class indices (N, ...) or probabilities (N, C,
+    ...).
 
     """
     return call(  # type: ignore[no-any-return]

@@ -43,7 +43,7 @@ from tensorplay_core.tensor.version import version_of
 def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
     """tp.add(input, other, *, alpha=1, out=None) -> Tensor
 
-    Adds ``alpha * other`` to ``self``.
+    Adds ``alpha * other`` to ``input``.
 
     The inputs are promoted to one dtype, which the result has.
 
@@ -86,7 +86,7 @@ def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
 def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
     """tp.sub(input, other, *, alpha=1, out=None) -> Tensor
 
-    Subtracts ``alpha * other`` from ``self``.
+    Subtracts ``alpha * other`` from ``input``.
 
     The inputs are promoted to one dtype, which the result has.
 
@@ -132,7 +132,7 @@ subtract = sub
 def mul(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """tp.mul(input, other, *, out=None) -> Tensor
 
-    Multiplies ``self`` by ``other``.
+    Multiplies ``input`` by ``other``.
 
     The inputs are promoted to one dtype, which the result has.
 
@@ -181,7 +181,7 @@ multiply = mul
 def div(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """tp.div(input, other, *, out=None) -> Tensor
 
-    Divides ``self`` by ``other``; integers divide to the default float dtype.
+    Divides ``input`` by ``other``; integers divide to the default float dtype.
 
     Integers and bool compute in the default float dtype.
 
@@ -233,7 +233,7 @@ true_divide = div
 def pow(input: Tensor | Number, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """tp.pow(input, exponent, *, out=None) -> Tensor
 
-    Raises ``self`` to the power ``exponent``.
+    Raises ``input`` to the power ``exponent``.
 
     The inputs are promoted to one dtype, which the result has.
 
@@ -847,7 +847,7 @@ def ge(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = N
 def where(condition: Tensor, input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """tp.where(condition, input, other, *, out=None) -> Tensor
 
-    Takes from ``self`` where ``condition`` is true, else from ``other``.
+    Takes from ``input`` where ``condition`` is true, else from ``other``.
 
     The inputs are promoted to one dtype, which the result has.
 
