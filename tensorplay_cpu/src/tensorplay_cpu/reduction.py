@@ -101,7 +101,7 @@ def exponentials(general: Kernels) -> Kernels:
 
     def softmax(self: Any, dim: int) -> Any:
         dtype = self.dtype
-        if (dtype is not single and dtype is not double) or self.size == 0 or self.ndim == 0:
+        if (dtype is not single and dtype is not double) or not self.size or not self.ndim or dim.__class__ is not int:
             return general_softmax(self, dim)
         result = subtract(self, largest(self, dim, keepdims=True))
         exp(result, result)
@@ -109,7 +109,7 @@ def exponentials(general: Kernels) -> Kernels:
 
     def log_softmax(self: Any, dim: int) -> Any:
         dtype = self.dtype
-        if (dtype is not single and dtype is not double) or self.size == 0 or self.ndim == 0:
+        if (dtype is not single and dtype is not double) or not self.size or not self.ndim or dim.__class__ is not int:
             return general_log_softmax(self, dim)
         result = subtract(self, largest(self, dim, keepdims=True))
         scale = total(exp(result), dim, keepdims=True)

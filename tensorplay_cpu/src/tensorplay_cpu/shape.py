@@ -25,6 +25,7 @@ def views(general: Kernels) -> Kernels:
     ndarray, single, double = np.ndarray, np.dtype("float32"), np.dtype("float64")
     general_reshape, general_expand, general_squeeze = general["reshape"], general["expand"], general["squeeze"]
     general_cat, general_transpose, general_slice = general["cat"], general["transpose"], general["slice"]
+    general_select = general["select"]
 
     def reshape(self: Any, shape: Any) -> Any:
         # NumPy takes any negative size for -1; the general kernel refuses.
@@ -76,6 +77,8 @@ def views(general: Kernels) -> Kernels:
         return self[(*leading[self.ndim + 1][dim], None)]
 
     def select(self: Any, dim: int, index: int) -> Any:
+        if index.__class__ is not int:  # NumPy would index by a list, a mask or None as well
+            return general_select(self, dim, index)
         return self[(*leading[self.ndim][dim], index, ...)]
 
     def slice_(self: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:

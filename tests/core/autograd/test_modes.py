@@ -8,6 +8,7 @@ import pytest
 
 import tensorplay as tp
 from tensorplay_core.dispatch import active
+from tensorplay_core.dispatch.context import STATE
 
 
 @pytest.fixture
@@ -16,12 +17,10 @@ def x():
 
 
 @pytest.fixture(autouse=True)
-def counters_return_to_where_they_were(request):
+def counters_return_to_where_they_were():
     before = (active.special, active.grad_off, active.inference)
     yield
-    # A bare set_grad_enabled(False) leaves its count for good: calls then read the context state, and stay right.
-    if "as_call" not in request.node.name:
-        assert (active.special, active.grad_off, active.inference) == before
+    assert (active.special, active.grad_off, active.inference) == before
     assert tp.is_grad_enabled()
     assert not tp.is_inference_mode_enabled()
 
@@ -221,3 +220,40 @@ def test_one_scope_object_can_be_entered_again(x):
     assert tp.is_grad_enabled()
     with scope:
         assert not tp.is_grad_enabled()
+
+
+@pytest.mark.parametrize("view", [lambda x: x[0], lambda x: x.reshape(-1), lambda x: x.transpose(0, 1)])
+def test_a_view_of_an_inference_tensor_is_one_wherever_it_is_taken(x, view):
+    with tp.inference_mode():
+        made = tp.ones(2, 3)
+    for _ in range(3):  # the first call takes the slow path
+        part = view(made)
+        assert part.is_inference()
+        with pytest.raises(tp.AutogradError, match="inference mode"):
+            part.add_(1)
+    with pytest.raises(tp.AutogradError, match="inference mode"):
+        made[0] = 5.0
+    assert made.tolist() == [[1.0] * 3] * 2
+    assert not (part + 1).is_inference()
+
+
+def test_bare_calls_of_set_grad_enabled_do_not_pile_up(x):
+    for _ in range(50):
+        tp.set_grad_enabled(False)
+        with tp.set_grad_enabled(True):
+            assert (x * 2).requires_grad
+        assert not tp.is_grad_enabled()  # a block restores what the bare call has set
+        tp.set_grad_enabled(False)(lambda: None)
+        assert not tp.is_grad_enabled() and active.grad_off == 1
+        tp.set_grad_enabled(True)
+        assert active.grad_off == 0
+    depth, state = 0, STATE.get()
+    while state is not None:
+        depth, state = depth + 1, state.beneath
+    assert depth < 5
+    with tp.no_grad():
+        tp.set_grad_enabled(True)
+        tp.set_grad_enabled(False)
+        tp.set_grad_enabled(True)
+        assert tp.is_grad_enabled()
+    assert tp.is_grad_enabled()

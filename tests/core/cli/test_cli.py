@@ -253,6 +253,12 @@ def test_explain() -> None:
     assert run("explain", text).stdout == str(tp.explain(text)) + "\n"
 
 
+def test_the_examples_of_explain_stand_on_lines_of_their_own() -> None:
+    lines = run("explain", "--help").stdout.splitlines()
+    assert "    tensorplay explain 'add(float32[2,3], float32[3] grad)'" in lines
+    assert not any("\b" in line or "\\b" in line for line in lines)
+
+
 def test_explain_exits_with_1_where_the_call_fails_and_2_where_it_cannot_be_read() -> None:
     run("explain", "add(float32[2], float32[3])", code=1)
     result = run("explain", "add(flot32[2], 1)", code=2)

@@ -146,3 +146,10 @@ def test_a_device_whose_name_starts_like_a_built_in_one_is_another(pages):
 def test_a_device_cannot_take_the_name_of_a_key_that_means_something_else(pages, name):
     with pytest.raises(RegistrationError, match="no device can be called"):
         keys.assign_page(name)
+
+
+@pytest.mark.parametrize("number", [25, 31, -1, 10_000])
+def test_a_number_that_is_no_key_is_refused_and_can_be_named(number):
+    assert isinstance(key_name(number), str)
+    with pytest.raises(RegistrationError, match="no dispatch key of number"):
+        parse_key(number)

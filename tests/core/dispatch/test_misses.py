@@ -85,3 +85,29 @@ def test_a_bad_value_is_an_error_of_ours(monkeypatch):
     monkeypatch.setenv("TP_TRACE_KERNEL_MISS", "maybe")
     with pytest.raises(EnvironmentVariableError):
         trace_misses()
+
+
+def test_tensors_of_an_unloaded_backend_say_so_and_are_revived():
+    program = """
+import tensorplay as tp
+x = tp.ones(3, device="loopback", requires_grad=True)
+y = (x * 2).sum()
+for _ in range(3):
+    x + x
+tp.backends.unload("loopback")
+calls = (lambda: x + x, lambda: x * 2, lambda: x[0], lambda: x.softmax(0), lambda: x.detach().add_(1), y.backward)
+for call in calls:
+    try:
+        call()
+    except tp.DeviceUnavailable as error:
+        assert "was unloaded" in str(error) and "tensorplay.backends.load('loopback')" in str(error), error
+    else:
+        raise SystemExit("a call ran")
+assert x.cpu().tolist() == [1.0, 1.0, 1.0]
+tp.backends.load("loopback")
+assert (x + x).tolist() == [2.0, 2.0, 2.0]
+y.backward()
+assert x.grad.tolist() == [2.0, 2.0, 2.0]
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr

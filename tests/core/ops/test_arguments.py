@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 import pytest
 
@@ -139,6 +141,23 @@ def test_tensors_are_found_in_arguments_lists_and_keywords():
 def test_operators_with_strangers_are_pythons_type_error(call):
     with pytest.raises(TypeError, match=r"unsupported operand|can only concatenate|must be str"):
         call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, operator.matmul,
+        operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge,
+    ],
+)  # fmt: skip
+def test_an_array_of_numpy_is_refused_with_what_to_write_instead(call):
+    for pair in ((X, np.ones(2)), (np.ones(2), X)):
+        with pytest.raises(ArgumentError, match=r"do not mix in an expression\nfix: .*tp\.tensor\(\.\.\.\)"):
+            call(*pair)
+
+
+def test_a_number_of_numpy_is_a_number():
+    assert (np.float32(2) * X).tolist() == (X * np.array(2.0)).tolist() == (X * 2).tolist()
 
 
 def test_a_stranger_may_answer_itself():

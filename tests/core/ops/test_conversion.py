@@ -117,3 +117,8 @@ def test_second_order_through_a_conversion():
     (g,) = tp.autograd.grad((y * y * y).sum(), x, create_graph=True)
     (h,) = tp.autograd.grad(g.sum(), x)
     assert (h.dtype, h.tolist()) == (tp.float32, [12.0])
+
+
+def test_the_name_of_a_dtype_is_not_taken_for_a_device():
+    with pytest.raises(tp.ArgumentError, match=r"not 'float64' \(str\)\. Write tp\.float64\."):
+        tp.ones(2).to("float64")

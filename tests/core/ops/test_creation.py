@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import decimal
 import math
+import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -349,3 +352,33 @@ def test_random_numbers_have_their_distribution():
     for n in (-1, 1.5):
         with pytest.raises(tp.TensorPlayError):
             tp.randperm(n)
+
+
+@pytest.mark.parametrize("device", ["cpu", "loopback"])
+def test_a_pickle_is_read_by_a_process_that_has_not_imported_the_package(device):
+    data = pickle.dumps(tp.ones(2, device=device, requires_grad=True))
+    program = f"import pickle; x = pickle.loads({data!r}); print(x * 2, x.requires_grad)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("tensor([2., 2.]") and done.stdout.endswith("True\n")
+
+
+@pytest.mark.parametrize("value", [300, -1, 2**70, math.nan, math.inf])
+@pytest.mark.filterwarnings("error")
+def test_filling_with_a_number_that_does_not_fit(value):
+    for make in (
+        lambda: tp.full((2,), value, dtype=tp.uint8),
+        lambda: tp.zeros(2, dtype=tp.uint8).new_full((2,), value),
+        lambda: tp.full_like(tp.zeros(2, dtype=tp.uint8), value),
+        lambda: tp.tensor([value], dtype=tp.uint8),
+    ):
+        with pytest.raises(tp.ValueRangeError, match="does not fit uint8"):
+            make()
+    assert tp.full((2,), 255, dtype=tp.uint8).tolist() == [255, 255]
+    assert tp.full((2,), 2.7, dtype=tp.uint8).tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("function", [tp.zeros_like, tp.ones_like, lambda x: tp.full_like(x, 1)])
+def test_what_is_like_nothing(function):
+    with pytest.raises(tp.ArgumentError, match="input must be a Tensor, not int"):
+        function(3)

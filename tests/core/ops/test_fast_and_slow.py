@@ -222,3 +222,33 @@ def test_report(capsys):
     """Prints what was compared; the last test of the file."""
     with capsys.disabled():
         print(f"\nfast and slow: {', '.join(f'{name}: {n}' for name, n in sorted(COUNTS.items()))}")
+
+
+def test_arguments_that_an_array_library_would_take_and_we_do_not() -> None:
+    x = tp.arange(6.0).reshape(2, 3)
+    for device in ("cpu", "loopback"):
+        y = x.to(device)
+        for _ in range(3):
+            y.select(0, 1), y.softmax(0), y.log_softmax(0)
+        for index in ([0, 1], None, True, slice(None), tp.tensor([0, 1])):
+            with pytest.raises(TypeError, match="select"):
+                y.select(0, index)  # type: ignore[arg-type]
+        for dim in (None, (0, 1)):
+            for name in ("softmax", "log_softmax"):
+                with pytest.raises(TypeError, match=name):
+                    getattr(y, name)(dim)
+
+
+def test_a_list_that_the_caller_changes_later_does_not_reach_the_gradient() -> None:
+    x = tp.zeros(2, 2, 2, requires_grad=True)
+    weight = tp.arange(8.0).reshape(2, 2, 2)
+    for _ in range(2):
+        dims = [2, 0, 1]
+        y = x.permute(dims)
+        dims[:] = [0, 1, 2]
+        assert tp.autograd.grad((y * weight).sum(), x)[0].tolist() == weight.permute(1, 2, 0).tolist()
+        dims = [0, 1]
+        y = x.sum(dims)
+        dims[:] = [1, 2]
+        (grad,) = tp.autograd.grad((y * tp.tensor([1.0, 2.0])).sum(), x)
+        assert grad.tolist() == [[[1.0, 2.0]] * 2] * 2

@@ -327,3 +327,32 @@ def test_an_index_of_any_integer_dtype():
     x = tp.arange(5)
     for dtype in (tp.int8, tp.int16, tp.int32, tp.int64, tp.uint8, tp.uint16, tp.uint32):
         assert x[tp.tensor([3, 1], dtype=dtype)].tolist() == [3, 1]
+
+
+@pytest.mark.parametrize("key", [slice(None), ..., ()], ids=str)
+def test_writing_the_whole_of_a_tensor_records(key):
+    x, v = tp.zeros(2), tp.ones(2, requires_grad=True)
+    x[key] = v * 3
+    assert x.requires_grad and tp.autograd.grad(x.sum(), v)[0].tolist() == [3.0, 3.0]
+    y = v * 2
+    y[key] = 7.0
+    assert y.tolist() == [7.0, 7.0] and tp.autograd.grad(y.sum(), v)[0].tolist() == [0.0, 0.0]
+
+
+def test_writing_a_part_is_refused_where_a_gradient_would_be_lost():
+    v = tp.ones(2, requires_grad=True)
+    for x, value in ((tp.zeros(2), v[0]), (v * 2, 1.0), (v, 1.0)):
+        before = x.tolist()
+        with pytest.raises(tp.AutogradError, match=r"(?s)setitem: .*no_grad"):
+            x[0] = value
+        assert x.tolist() == before
+    with tp.no_grad():
+        v[0] = 5.0
+    assert v.tolist() == [5.0, 1.0]
+
+
+@pytest.mark.parametrize("key", [slice(0, 2.5), slice("a", None), slice(None, None, 1.0)])
+def test_a_bound_of_a_slice_is_an_int(key):
+    with pytest.raises(tp.ArgumentError, match="index: a bound of a slice must be an int, not"):
+        tp.ones(3)[key]
+    assert tp.ones(3)[np.int64(1) :].shape == tp.ones(3)[tp.tensor(1) :].shape == (2,)

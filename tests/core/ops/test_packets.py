@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from contextlib import closing
 
 import pytest
@@ -93,7 +95,7 @@ def test_c02_backward_through_an_operator_without_a_formula_raises_and_names_it(
     assert y.item() == 4.0
     with pytest.raises(RuntimeError, match=r"mine::twice") as info:
         y.backward()
-    assert isinstance(info.value, AutogradError) and "register_autograd" in str(info.value)
+    assert isinstance(info.value, AutogradError) and "Library.impl(op, kernel, 'Autograd'" in str(info.value)
     assert x.grad is None
     with tp.no_grad():
         assert not tp.ops.mine.twice(x).requires_grad
@@ -153,3 +155,32 @@ def test_an_operator_may_join_the_built_in_namespace():
         assert tp.ops.tp.my_extra(tp.ones(1)).item() == 5.0
     with pytest.raises(AttributeError):
         _ = tp.ops.tp.my_extra
+
+
+def test_they_copy_and_pickle_by_name(mine):
+    assert pickle.loads(pickle.dumps(tp.ops.mine)).twice(tp.ones(1)).tolist() == [2.0]
+    for thing in (tp.ops.mine.scale, tp.ops.mine.scale.Tensor, tp.ops.tp.add.default):
+        assert repr(copy.copy(thing)) == repr(copy.deepcopy(thing)) == repr(pickle.loads(pickle.dumps(thing)))
+    assert pickle.loads(pickle.dumps(tp.ops.mine.twice.default))(tp.ones(1)).tolist() == [2.0]
+
+
+def test_the_remedy_for_a_missing_formula_works_as_it_is_written(mine):
+    mine.impl("twice", lambda keys, x: x * 2, "Autograd", with_keyset=True, override=True)
+    x = tp.ones(2, requires_grad=True)
+    tp.ops.mine.twice(x).sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_a_kernel_that_returns_its_input_leaves_that_alone(mine):
+    mine.define("same(Tensor x) -> Tensor")
+    mine.impl("same", lambda x: x, "Composite")
+    mine.define("pair(Tensor x) -> (Tensor a, Tensor b)")
+    mine.impl("pair", lambda x: (x, x + 1), "Composite")
+    x = tp.ones(2, requires_grad=True)
+    y, (a, b) = tp.ops.mine.same(x), tp.ops.mine.pair(x)
+    assert y is not x and a is not x and x.is_leaf and x.grad_fn is None
+    for result in (y, a, b):
+        with pytest.raises(AutogradError, match="mine::"):
+            result.sum().backward()
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]

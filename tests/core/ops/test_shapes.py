@@ -126,6 +126,11 @@ def test_unsqueeze_is_numpys(shape, dim):
     assert outcome(lambda: RULES["unsqueeze"]("unsqueeze", Shaped(shape), dim)) == expected
 
 
+def test_unsqueeze_counts_the_dims_of_the_result():
+    with pytest.raises(errors.DimError, match=r"range of \[-3, 2\], but got 4\): the result has 3 dims"):
+        RULES["unsqueeze"]("unsqueeze", Shaped((2, 3)), 4)
+
+
 @given(SHAPES)
 def test_squeeze_is_numpys(shape):
     assert RULES["squeeze"]("squeeze", Shaped(shape)) == raw(shape).squeeze().shape

@@ -166,3 +166,16 @@ def test_e02_sums_and_gradients_keep_dtype_and_shape():
     assert (b.grad.shape, b.grad.tolist(), b.grad.dtype) == ((1, 2), [[3.0, 3.0]], tp.float32)
     for d in (tp.float16, tp.int8, tp.float64):
         assert sum([tp.ones(2, dtype=d)] * 2).dtype is d
+
+
+@pytest.mark.parametrize("name", ["uint8", "int8", "uint64", "int64"])
+@pytest.mark.parametrize("number", [300, -1, -300, 2**63, 2**64 - 1, -(2**63) - 1, 2**200, 44])
+def test_a_comparison_with_an_integer_that_does_not_fit_is_still_true(name, number):
+    values = [0, 1, 44]
+    x = tp.tensor(values, dtype=getattr(tp, name))
+    comparisons = ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__")
+    for _ in range(3):  # arithmetic wraps, and what it leaves in the cache must not be compared with
+        if abs(number) < 2**64:
+            assert (x + number).dtype is x.dtype
+        for comparison in comparisons:
+            assert getattr(x, comparison)(number).tolist() == [getattr(v, comparison)(number) for v in values]

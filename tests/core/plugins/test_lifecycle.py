@@ -166,6 +166,20 @@ def test_all_problems_of_a_registration_are_told_at_once(site: Any) -> None:
     assert message.count("\n  - ") == 3
 
 
+def test_a_wall_of_problems_is_cut_in_the_reason_and_whole_in_the_error(site: Any) -> None:
+    extra = """
+    @hookimpl
+    def tensorplay_register(registry):
+        for number in range(12):
+            registry.impl(f"nothing_{number}", "foo", operator.neg)
+    """
+    site.add("foo", site.source("foo", extra))
+    _, message, _, whole = site.run(FAIL.replace("])", ", public.info('foo').traceback])"))
+    assert "have 12 problems" in message and message.count("\n  - nothing_") == 10
+    assert "\n  - and 2 more, listed by: tensorplay backends info foo\n" in message
+    assert whole.count("there is no operator 'nothing_") == 12
+
+
 def test_retry_keeps_the_first_error_and_runs_nothing_again(site: Any) -> None:
     site.add("foo", "import builtins\nbuiltins.RUNS = getattr(builtins, 'RUNS', 0) + 1\nraise ValueError('first')")
     result = site.run(

@@ -195,3 +195,9 @@ def test_the_class_is_not_for_making_tensors():
         tp.zeros(1).no_such_attribute = 1
     with pytest.raises(AttributeError):
         tp.zeros(1).shape = (2,)
+
+
+@pytest.mark.parametrize("method", ["size", "stride"])
+def test_a_dim_is_an_int(method):
+    with pytest.raises(tp.ArgumentError, match=f"{method}: dim must be an int, not 'a'"):
+        getattr(tp.ones(2), method)("a")

@@ -83,8 +83,17 @@ class ArrayDevice(DeviceAPI):
         self._from_python = silent(lambda data, dtype: xp.asarray(data, dtype=dtype))
 
     def as_array(self, value: Any) -> Any:
-        """Returns a kernel's result as an array, 0-d ones included."""
-        return value if type(value) is self.array_class else self.xp.asarray(value)
+        """Returns a kernel's result as an array, 0-d ones included.
+
+        Raises:
+            TypeError: it is nothing that an array can be made of, such as None.
+        """
+        if type(value) is self.array_class:
+            return value
+        array = self.xp.asarray(value)
+        if array.dtype not in self._names:
+            raise TypeError(f"{type(value).__name__} is no array of a dtype that the device has")
+        return array
 
     def dtype_name(self, array: Any) -> str:
         """Returns the name of an array's dtype; one that the device does not have by the module's own name."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tensorplay_composite.arrays._support import Kernels, Support, check_0d, quietly
-from tensorplay_core.errors import DTypeError, fix
+from tensorplay_core.errors import ArgumentError, DTypeError, fix
 
 
 @quietly
@@ -20,6 +20,8 @@ def kernels(xp: Any, support: Support) -> Kernels:
 
     def shifted(name: str, self: Any, dim: int) -> Any:
         what = kind[self.dtype]
+        if dim.__class__ is not int:  # None and tuples mean several dims to the module
+            raise ArgumentError(f"{name}: dim must be an int, not {dim!r}")
         if what == "half":
             self = cast(self, single)
         elif what not in ("float", "complex"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tensorplay_composite.arrays._support import Kernels, Support, check_0d, leading, quietly
-from tensorplay_core.errors import DimError, ShapeError, ValueRangeError
+from tensorplay_core.errors import ArgumentError, DimError, ShapeError, ValueRangeError
 
 
 @quietly
@@ -76,6 +76,8 @@ def parts(xp: Any, support: Support) -> Kernels:
     join = getattr(xp, "concat", None) or xp.concatenate
 
     def select(self: Any, dim: int, index: int) -> Any:
+        if index.__class__ is not int:  # the module would index by a list, a mask or None as well
+            raise ArgumentError(f"select: index must be an int, not {index!r}")
         # The ellipsis makes one element of a 1-d array a 0-d view, not a scalar.
         return self[(*leading[self.ndim][dim], index, ...)]
 

@@ -130,6 +130,13 @@ class set_grad_enabled(GradMode):
         super().__enter__()
         self._entered[-1].floating = True
 
+    def __del__(self) -> None:
+        """Ends a bare call's claim: nobody can leave it any more, so that a loop of such calls keeps only the last."""
+        for state in getattr(self, "_entered", ()):
+            state.settled = state.floating
+            while state.settled and state.beneath is not None and state.beneath.settled:
+                state.beneath = state.beneath.beneath
+
     def __enter__(self) -> Self:
         """Keeps what the call has set already, now until the end of the block."""
         self._entered[-1].floating = False

@@ -5,6 +5,7 @@ Output is plain where it does not go to a terminal. rich is imported when someth
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 import textwrap
@@ -36,6 +37,13 @@ class Command(click.Command):
                 print_json({"error": type(error).__name__, "message": message, "fix": remedy})
             else:
                 print_error(type(error).__name__, message, remedy)
+            ctx.exit(1)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+                raise
+            print_error(
+                "OSError", f"the output cannot be written: {error.strerror}", "free some space, or write elsewhere."
+            )
             ctx.exit(1)
 
 

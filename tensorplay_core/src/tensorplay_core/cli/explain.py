@@ -11,7 +11,7 @@ from tensorplay_core.cli.common import Command, json_option, print_json, usage_e
 @click.argument("call")
 @json_option
 def explain(call: str, as_json: bool) -> None:
-    r"""Say what would run for CALL, and why, without running it.
+    """Say what would run for CALL, and why, without running it.
 
     \b
       tensorplay explain 'add(float32[2,3], float32[3] grad)'
@@ -20,7 +20,7 @@ def explain(call: str, as_json: bool) -> None:
 
     A tensor is its dtype and sizes, then a device, grad or inference. The device need not be here. Exit code 1 where
     the call would fail, or cannot run on this machine.
-    """
+    """  # noqa: D301  the backslash is click's mark for lines that are not to be folded, so it has to be read
     import tensorplay_core.ops.load  # noqa: F401
     from tensorplay_core.ops.explain_text import CallTextError, explain_text
 

@@ -33,9 +33,10 @@ class State:
         beneath: the state that the scope was entered in; None for the default.
         left: whether the scope was left while another one, entered later, was still open.
         floating: set by a mere call (``set_grad_enabled``), so that leaving an enclosing scope ends it too.
+        settled: floating, and nobody is left who could leave it; the next such state replaces it.
     """
 
-    __slots__ = ("_holds", "beneath", "exclude", "floating", "grad", "include", "inference", "left", "probe")
+    __slots__ = ("_holds", "beneath", "exclude", "floating", "grad", "include", "inference", "left", "probe", "settled")
 
     def __init__(
         self,
@@ -54,6 +55,7 @@ class State:
         self.beneath: State | None = None
         self.left = False
         self.floating = False
+        self.settled = False
         self._holds: tuple[bool, bool, bool] | None = None
 
     def replace(self, **changes: Any) -> State:

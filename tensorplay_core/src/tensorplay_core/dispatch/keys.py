@@ -122,7 +122,7 @@ def _prefixes(device_type: str) -> dict[str, int]:
 def key_name(key: int) -> str:
     """Returns the name of a key on any page, such as ``AutogradCPU`` or ``AutogradLoopback``."""
     page, step = divmod(key, PAGE)
-    if page == 0 or step in EVERYWHERE:
+    if (page == 0 or step in EVERYWHERE) and step <= DispatchKey.EndOfKeys:
         return DispatchKey(step).name
     for device_type, number in _pages.items():
         if number == page:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
+from tensorplay_core.dispatch import devices
 from tensorplay_core.dispatch.key_set import KeySet
-from tensorplay_core.dispatch.keys import key_name, slot_name
+from tensorplay_core.dispatch.keys import DispatchKey, device_of_page, key_name, slot_name
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.errors import EnvironmentVariableError, KernelMissing, fix
 
@@ -31,8 +32,22 @@ def registered(op: Operator) -> str:
     return ", ".join(slot_name(slot) for slot in slots) or "nothing"
 
 
+def _check_active(keys: KeySet) -> None:
+    """Raises why a device has no kernels where it is no longer active: its tensors outlive the backend."""
+    device_type = device_of_page(keys.page)
+    if device_type is None and keys:
+        device_type = DispatchKey([*keys][-1]).name.lower()
+    if device_type is not None and device_type != "sparse" and device_type not in devices.active_devices():
+        devices.entry(device_type)
+
+
 def kernel_missing(op: Operator, keys: KeySet, why: str = "") -> KernelMissing:
-    """Returns the error for a call that nothing serves; prints the trace first when it is asked for."""
+    """Returns the error for a call that nothing serves; prints the trace first when it is asked for.
+
+    Raises:
+        DeviceUnavailable, BackendError: the device's backend was unloaded.
+    """
+    _check_active(keys)
     key = key_name(keys.highest) if keys else "no key"
     backend = [key_name(k) for k in keys][-1] if keys else "none"
     head = f"{op.display_name}: no kernel at {backend}, nor at Composite"

@@ -71,7 +71,7 @@ class Registry:
         """
         op = self.operators.get(name if "::" in name else f"tp::{name}")
         if op is None:
-            known = [qualified.removeprefix("tp::") for qualified in self.operators]
+            known = [full if "::" in name else full.removeprefix("tp::") for full in self.operators]
             raise RegistrationError(f"there is no operator {name!r}.{did_you_mean(name, known)}")
         return op
 

@@ -65,7 +65,7 @@ def sum(
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
-                n.saved = (input.shape, dim, keepdim)
+                n.saved = (input.shape, dim if dim is None or dim.__class__ is int else tuple(dim), keepdim)
             else:
                 y._node = None
                 if active.inference and STATE.get().inference:
@@ -115,7 +115,7 @@ def mean(
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
-                n.saved = (input.shape, dim, keepdim)
+                n.saved = (input.shape, dim if dim is None or dim.__class__ is int else tuple(dim), keepdim)
             else:
                 y._node = None
                 if active.inference and STATE.get().inference:

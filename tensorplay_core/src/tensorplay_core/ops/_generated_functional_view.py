@@ -45,7 +45,7 @@ def reshape(input: Tensor, *shapes: int | Sequence[int], shape: Sequence[int] | 
                 r = t.as_array(r)
             y = Tensor()
             y._array = r
-            y._type = o = t.same_type
+            y._type = o = t
             y._version = None
             share(input, y)
             n0 = input._node
@@ -84,7 +84,7 @@ def permute(input: Tensor, *dims_: int | Sequence[int], dims: Sequence[int] | No
                 r = t.as_array(r)
             y = Tensor()
             y._array = r
-            y._type = o = t.same_type
+            y._type = o = t
             y._version = None
             share(input, y)
             n0 = input._node
@@ -94,7 +94,7 @@ def permute(input: Tensor, *dims_: int | Sequence[int], dims: Sequence[int] | No
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
-                n.saved = (dims,)
+                n.saved = (tuple(dims),)
             else:
                 y._node = None
                 if active.inference and STATE.get().inference:
@@ -122,7 +122,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
                 r = t.as_array(r)
             y = Tensor()
             y._array = r
-            y._type = o = t.same_type
+            y._type = o = t
             y._version = None
             share(input, y)
             n0 = input._node
@@ -167,7 +167,7 @@ def expand(input: Tensor, *sizes: int | Sequence[int], size: Sequence[int] | Non
                 r = t.as_array(r)
             y = Tensor()
             y._array = r
-            y._type = o = t.same_type
+            y._type = o = t
             y._version = None
             share(input, y)
             n0 = input._node
@@ -212,7 +212,7 @@ def squeeze(
                 r = t.as_array(r)
             y = Tensor()
             y._array = r
-            y._type = o = t.same_type
+            y._type = o = t
             y._version = None
             share(input, y)
             n0 = input._node
@@ -250,7 +250,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
                 r = t.as_array(r)
             y = Tensor()
             y._array = r
-            y._type = o = t.same_type
+            y._type = o = t
             y._version = None
             share(input, y)
             n0 = input._node
@@ -288,7 +288,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
                 r = t.as_array(r)
             y = Tensor()
             y._array = r
-            y._type = o = t.same_type
+            y._type = o = t
             y._version = None
             share(input, y)
             n0 = input._node
@@ -336,7 +336,7 @@ def slice(
                 r = t.as_array(r)
             y = Tensor()
             y._array = r
-            y._type = o = t.same_type
+            y._type = o = t
             y._version = None
             share(input, y)
             n0 = input._node

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tensorplay_core.types.schema import Argument
 
 SCALARS = (bool, int, float, complex)
+NOT_PROMOTED = frozenset({"condition", "indices"})
+"""Arguments that choose rather than compute: they keep their dtype, and are no numbers."""
 
 
 class Spec(NamedTuple):
@@ -211,7 +213,8 @@ def _tensor(op: Operator, spec: Spec, value: Any, name: str) -> Any:
     if isinstance(value, TensorBase) or (value is None and spec.items_optional):
         return value
     number = python_scalar(value)
-    if number is None or op.promote in ("none", "keep", "sum", "index", "real") or spec.is_list:
+    alone = spec.is_list or spec.name in NOT_PROMOTED
+    if number is None or op.promote in ("none", "keep", "sum", "index", "real") or alone:
         hint = " Convert it with tp.tensor(...)." if hasattr(value, "__array__") or isinstance(value, list) else ""
         raise ArgumentError(f"{op.display_name}: {name} must be a Tensor, not {type(value).__name__}.{hint}")
     return number

@@ -18,15 +18,29 @@ from tensorplay_core.dispatch.operator import Operator, Registration, location
 from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.errors import AutogradError, fix
 from tensorplay_core.ops import inplace
-from tensorplay_core.ops.arguments import tensors_in
+from tensorplay_core.ops.arguments import plan_of, tensors_in
 from tensorplay_core.ops.call import below_autograd, redispatch, run_composite
 from tensorplay_core.ops.slots import CORE
 from tensorplay_core.tensor.tensor import Tensor, wrap
+from tensorplay_core.tensor.version import version_of
 
 
 def records(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether a call must be recorded: gradients are on, and an input has a node."""
     return STATE.get().grad and any(t._node is not None for t in tensors_in(args, kwargs))
+
+
+def distinct(op: Operator, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Returns a result that can take a node: where a kernel on tensors gave back an input, another tensor over it."""
+    inputs = {id(t) for t in tensors_in(args, kwargs)}
+
+    def other(value: Any) -> Any:
+        same = isinstance(value, Tensor) and id(value) in inputs
+        return wrap(value._array, value._type, version=version_of(value)) if same else value
+
+    if isinstance(result, (tuple, list)):
+        return plan_of(op).result_class(list(map(other, result))) if inputs & {id(r) for r in result} else result
+    return other(result)
 
 
 def formula(op: Operator) -> Callable[..., Any]:
@@ -35,6 +49,7 @@ def formula(op: Operator) -> Callable[..., Any]:
     def autograd(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
         result = redispatch(op, below_autograd(keys), args, kwargs)
         if records(args, kwargs):
+            result = distinct(op, result, args, kwargs)
             op.node.record(result, *args, **kwargs)
         return result
 
@@ -68,6 +83,7 @@ def no_formula(op: Operator) -> Callable[..., Any]:
     def autograd(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
         result = redispatch(op, below_autograd(keys), args, kwargs)
         if records(args, kwargs):
+            result = distinct(op, result, args, kwargs)
             node = NoFormula()
             node.operator = op
             node.saved = ()

@@ -11,7 +11,10 @@ from tensorplay_core.ops._generated_schemas_pointwise import CONJ
 from tensorplay_core.ops.call import call
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 from tensorplay_core.types.device import Device
-from tensorplay_core.types.dtype import DType, as_dtype
+from tensorplay_core.types.dtype import ALL, DType, as_dtype
+
+DTYPES = frozenset(dtype.name for dtype in ALL)
+"""Names that are no device's, so that ``x.to("float64")`` is told how to write a dtype."""
 
 
 def to(
@@ -42,7 +45,7 @@ def to(
     for value in target:
         if isinstance(value, TensorBase):
             dtype, device = value.dtype, value.device
-        elif isinstance(value, (Device, str)):
+        elif isinstance(value, Device) or (isinstance(value, str) and value not in DTYPES):
             device = value
         elif not isinstance(value, bool):
             dtype = as_dtype(value)

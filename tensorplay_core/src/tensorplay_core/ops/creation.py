@@ -14,6 +14,7 @@ from tensorplay_core.ops._generated_schemas_creation import ARANGE, FULL
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.arguments import python_scalar
 from tensorplay_core.ops.call import call
+from tensorplay_core.ops.typing_rules import check_fits
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.device import Device
@@ -104,7 +105,7 @@ def tensor(
         return _finish(call(FULL, (shape, 0), {"dtype": type.dtype, "device": type.device})._array, type, requires_grad)
     try:
         array = type.api.from_list(values, type.native)
-    except OverflowError as error:
+    except (OverflowError, ValueError) as error:  # too large, or NaN where an integer is wanted
         raise ValueRangeError(f"tensor: a value does not fit {type.dtype.name}: {error}") from None
     return _finish(array, type, requires_grad)
 
@@ -188,6 +189,9 @@ def full(
 ) -> Tensor:
     """Returns a tensor of a shape filled with one number, whose dtype it has unless ``dtype`` is given.
 
+    Raises:
+        ValueRangeError: the number does not fit an integer ``dtype``.
+
     Example:
         >>> import tensorplay as tp
         >>> tp.full((2,), 7), tp.full((2,), 7.0)
@@ -198,6 +202,8 @@ def full(
         raise ArgumentError(f"full: fill_value must be a number, not {type(fill_value).__name__}")
     if dtype is None:
         dtype = (dt.bool_, dt.int64, dt.get_default_dtype(), dt.complex64)[_KINDS[value.__class__]]
+    dtype = as_dtype(dtype)
+    check_fits("full", value, dtype)
     sizes = (size,) if isinstance(size, int) else tuple(size)
     result: Tensor = call(FULL, (sizes, value), {"dtype": dtype, "device": device})
     return result.requires_grad_() if requires_grad else result
@@ -212,6 +218,8 @@ def full_like(
     requires_grad: bool = False,
 ) -> Tensor:
     """Returns a tensor of another one's shape, dtype and device filled with one number."""
+    if not isinstance(input, TensorBase):
+        raise ArgumentError(f"full_like, zeros_like, ones_like: input must be a Tensor, not {type(input).__name__}")
     return full(
         input.shape,
         fill_value,
@@ -253,6 +261,8 @@ def manual_seed(seed: int) -> None:
 
 def _rebuild(host: Any, dtype: str, device: str, requires_grad: bool) -> Tensor:
     """Makes a tensor again from its pickle; its device's backend is loaded when it is needed."""
+    import tensorplay_core.ops.load  # noqa: F401  the process that reads a pickle need not have imported the package
+
     type = intern(Device(device), dt.by_name(dtype))
     result = wrap(type.api.from_host(host, type.device.index or 0), type)
     if requires_grad:

@@ -21,7 +21,7 @@ from tensorplay_core.dispatch.resolution import Step, at_key
 from tensorplay_core.dispatch.tensor_type import TensorType, unresolved
 from tensorplay_core.errors import TensorPlayError
 from tensorplay_core.ops import autograd_kernels, inplace, kernels, slots, typing_rules
-from tensorplay_core.ops.arguments import plan_of, tensors_in
+from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of, tensors_in
 from tensorplay_core.profiler.events import serving
 from tensorplay_core.tensor.tensor import TensorBase
 from tensorplay_core.types import dtype as dt
@@ -319,7 +319,7 @@ def _special() -> str:
 
 def _numbers(op: Operator, given: tuple[Any, ...]) -> str:
     plan = plan_of(op)
-    chooses = any(spec.name in typing_rules.NOT_PROMOTED for spec in plan.positional)
+    chooses = any(spec.name in NOT_PROMOTED for spec in plan.positional)
     for place, i in enumerate(plan.tensor_positions):
         value = given[i] if i < len(given) else None
         if value is None or isinstance(value, TensorBase):
@@ -345,7 +345,7 @@ def _types(op: Operator, args: tuple[Any, ...]) -> str:
     found = [(plan.positional[i].name, args[i]) for i in plan.tensor_positions]
     if any(not isinstance(value, TensorBase) for _, value in found):
         return "an optional tensor is missing"
-    typed = [(name, value._type) for name, value in found if name not in typing_rules.NOT_PROMOTED] or [
+    typed = [(name, value._type) for name, value in found if name not in NOT_PROMOTED] or [
         (name, value._type) for name, value in found
     ]
     name, first = typed[0]
@@ -353,7 +353,7 @@ def _types(op: Operator, args: tuple[Any, ...]) -> str:
         if type is not first:
             return f"{name} and {other} are of different types: {_kind(first)} and {_kind(type)}"
     for other, value in found:
-        if other in typing_rules.NOT_PROMOTED and value._type is not first.bool_type:
+        if other in NOT_PROMOTED and value._type is not first.bool_type:
             return f"{other} is {_kind(value._type)}, not the bool of {name}'s device"
     return "sparse tensors and wrappers always take the slow path" if first.special else ""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tensorplay_core.dispatch.operator import Operator
-from tensorplay_core.errors import ArgumentError, TensorPlayError
+from tensorplay_core.errors import ArgumentError, TensorPlayError, fix
 from tensorplay_core.ops.arguments import bind, plan_of, python_scalar
 from tensorplay_core.ops.call import call
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
@@ -98,9 +98,19 @@ def binary(op: Operator, self: Tensor, other: Any) -> Any:
     if not isinstance(other, TensorBase):
         number = python_scalar(other)
         if number is None:
-            return NotImplemented
+            return _stranger(op.display_name, other)
         other = number
     return call(op, (self, other))
+
+
+def _stranger(name: str, other: Any) -> Any:
+    """Returns NotImplemented, so that Python asks the other side; an array of NumPy has no answer that says why."""
+    if hasattr(other, "__array_interface__"):
+        raise ArgumentError(
+            f"{name}: a Tensor and a NumPy array ({type(other).__name__}) do not mix in an expression"
+            + fix("convert the array with tp.tensor(...), which copies, or the tensor with .numpy()")
+        )
+    return NotImplemented
 
 
 def reflected(function: Callable[..., Tensor]) -> Callable[[Tensor, Any], Any]:
@@ -110,7 +120,7 @@ def reflected(function: Callable[..., Tensor]) -> Callable[[Tensor, Any], Any]:
     def reflected_operator(self: Tensor, other: Any) -> Any:
         number = python_scalar(other)
         if number is None:
-            return NotImplemented
+            return _stranger(function.__name__, other)
         return function(scalar_like(self, number), self)
 
     return reflected_operator

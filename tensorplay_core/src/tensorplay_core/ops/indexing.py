@@ -8,10 +8,12 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.errors import ArgumentError, AutogradError, DimError, fix
 from tensorplay_core.ops import _generated_functional_indexing as indexing
 from tensorplay_core.ops import _generated_functional_view as view
 from tensorplay_core.ops.creation import tensor
+from tensorplay_core.ops.shape_checks import as_int
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import version_of
 
@@ -91,8 +93,12 @@ def _through_views(x: Tensor, items: list[Any]) -> tuple[Tensor, list[Tensor | N
     return x, gathers
 
 
+def _bound(value: Any) -> int:
+    return operator.index(value) if hasattr(value, "__index__") else as_int("index", value, "a bound of a slice")
+
+
 def _sliced(x: Tensor, dim: int, item: slice) -> Tensor:
-    parts = [None if p is None else operator.index(p) for p in (item.start, item.stop, item.step)]
+    parts = [p if p is None else _bound(p) for p in (item.start, item.stop, item.step)]
     step = 1 if parts[2] is None else parts[2]
     if step < 1:
         raise DimError(f"index: a slice's step is positive, not {step}" + fix("reverse with an index tensor."))
@@ -129,7 +135,8 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
 
 
 def _write(self: Tensor, key: Any, value: Any) -> None:
-    x, gathers = _through_views(self.detach() if not self.requires_grad else self, _expanded(key, self.ndim))
+    base = self.detach() if not self.requires_grad else self
+    x, gathers = _through_views(base, _expanded(key, self.ndim))
     if any(g is not None for g in gathers):
         raise AutogradError(
             "setitem: writing through an index tensor is not supported yet"
@@ -138,4 +145,11 @@ def _write(self: Tensor, key: Any, value: Any) -> None:
     source = value if isinstance(value, Tensor) else tensor(value, dtype=self.dtype, device=self.device)
     while source.ndim > x.ndim and source.shape[0] == 1:
         source = view.select(source, 0, 0)
+    if x is base:  # all of it: no view stands between, so the tensor itself can take the node of what is written
+        x = self
+    elif STATE.get().grad and (self._node is not None or source._node is not None):
+        raise AutogradError(
+            "setitem: a part of a tensor shares memory with a view, and gradients through such a write are not "
+            "supported yet" + fix("build the result with tp.where or tp.cat, or write in tp.no_grad().")
+        )
     x.copy_(source)

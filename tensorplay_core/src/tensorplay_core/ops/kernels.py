@@ -16,6 +16,7 @@ from tensorplay_core.dispatch.tensor_type import TensorType, intern
 from tensorplay_core.errors import (
     ArgumentError,
     AutogradError,
+    DeviceMismatch,
     DTypeError,
     KernelError,
     ShapeError,
@@ -23,7 +24,7 @@ from tensorplay_core.errors import (
     fix,
 )
 from tensorplay_core.ops import typing_rules
-from tensorplay_core.ops.arguments import plan_of, tensors_in
+from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of, tensors_in
 from tensorplay_core.ops.shapes import RULES, Shaped
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
 from tensorplay_core.tensor.version import bump, share
@@ -147,7 +148,7 @@ def to_arrays(op: Operator, args: tuple[Any, ...], compute: TensorType) -> list[
     result: list[Any] = []
     for spec, value in zip(plan.positional, args, strict=True):
         if spec.kind == "Tensor":
-            casts = promotes and spec.name not in typing_rules.NOT_PROMOTED and not spec.items_optional
+            casts = promotes and spec.name not in NOT_PROMOTED and not spec.items_optional
             dtype = compute if casts else None
             if spec.is_list:
                 result.append([to_array(v, dtype, compute) for v in value])
@@ -245,8 +246,10 @@ def _wrap(
             raise broken(op, registration, f"the result should be {wanted.dtype.name}, it returned {name}")
         registration.casts.add(compute)
         result = api.cast(result, wanted.native)
-    y = wrap(result, wanted.inference_twin if STATE.get().inference else wanted)
-    if plan_of(op).view:
+    view = plan_of(op).view
+    inference = STATE.get().inference or (view and args[0]._type.inference)
+    y = wrap(result, wanted.inference_twin if inference else wanted)
+    if view:
         share(args[0], y)
     elif checks and any(t._type.api is api and api.may_alias(t._array, result) for t in tensors_in(args, {})):
         what = "its result shares memory with an input, which the signature does not declare; return a copy"
@@ -366,13 +369,19 @@ def write_out(op: Operator, result: Any, out: Any, args: tuple[Any, ...]) -> Any
     """Writes a result to the tensor given as ``out=``.
 
     Raises:
-        ArgumentError, ShapeError, DTypeError, AutogradError: ``out`` cannot take it; nothing is written then.
+        ArgumentError, DeviceMismatch, ShapeError, DTypeError, AutogradError: ``out`` cannot take it; nothing is written
+            then.
     """
     if not isinstance(out, Tensor):
         raise ArgumentError(f"{op.display_name}: out must be a Tensor, not {type(out).__name__}")
     if result._node is not None or (out._node is not None and STATE.get().grad):
         raise AutogradError(
             f"{op.display_name}: out= cannot record a gradient" + fix("leave out= away, or call it in no_grad.")
+        )
+    if out.device != result.device:
+        raise DeviceMismatch(
+            f"{op.display_name}: out is on {out.device}, the result on {result.device}"
+            + fix("give out the device of the inputs.")
         )
     check_cast(op, result.dtype, out.dtype, "out")
     if out.shape != result.shape:

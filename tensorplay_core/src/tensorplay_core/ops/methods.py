@@ -14,9 +14,10 @@ from tensorplay_core.ops.conversion import conj, to
 from tensorplay_core.ops.creation import _rebuild
 from tensorplay_core.ops.frontend import spread
 from tensorplay_core.ops.indexing import _getitem, _setitem
+from tensorplay_core.ops.typing_rules import check_fits
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, bind
 from tensorplay_core.types import dtype as dt
-from tensorplay_core.types.dtype import DType
+from tensorplay_core.types.dtype import DType, as_dtype
 
 
 @bind
@@ -138,11 +139,10 @@ class OperatorMethods(TensorBase):
         self: Any, size: Sequence[Any], fill_value: Number, *, dtype: DType | None = None, device: Any = None
     ) -> Tensor:
         """Returns a tensor of this one's dtype and device, filled with one number."""
-        return call(  # type: ignore[no-any-return]
-            FULL,
-            (tuple(size), fill_value),
-            {"dtype": self.dtype if dtype is None else dtype, "device": self.device if device is None else device},
-        )
+        dtype = self.dtype if dtype is None else as_dtype(dtype)
+        check_fits("new_full", fill_value, dtype)
+        place = self.device if device is None else device
+        return call(FULL, (tuple(size), fill_value), {"dtype": dtype, "device": place})  # type: ignore[no-any-return]
 
     def new_zeros(self: Any, *size: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
         """Returns zeros of this tensor's dtype and device."""

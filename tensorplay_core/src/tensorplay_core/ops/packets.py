@@ -48,6 +48,10 @@ class OpOverload:
         """Whether a kernel is registered at exactly this slot."""
         return self._op.kernel_at(parse_key(key)) is not None
 
+    def __reduce__(self) -> tuple[Any, tuple[str, ...]]:
+        """Pickles by name."""
+        return _named, (self._op.namespace, self._op.name, self._op.overload or "default")
+
     def __repr__(self) -> str:
         """Names the operator."""
         return f"<OpOverload {self._op.qualified_name}>"
@@ -85,6 +89,10 @@ class OpPacket:
             f"{self._namespace}::{self._name} has no overload {name!r}.{did_you_mean(name, self.overloads())}"
         )
 
+    def __reduce__(self) -> tuple[Any, tuple[str, ...]]:
+        """Pickles by name."""
+        return _named, (self._namespace, self._name)
+
     def __repr__(self) -> str:
         """Names the packet."""
         return f"<OpPacket {self._namespace}::{self._name}({', '.join(self.overloads())})>"
@@ -104,6 +112,10 @@ class Namespace:
             raise AttributeError(f"there is no operator {self._name}::{name}.{did_you_mean(name, names)}")
         return OpPacket(self._name, name)
 
+    def __reduce__(self) -> tuple[Any, tuple[str, ...]]:
+        """Pickles by name."""
+        return _named, (self._name,)
+
     def __dir__(self) -> list[str]:
         """Lists the operators."""
         return sorted({op.name for op in REGISTRY.operators.values() if op.namespace == self._name})
@@ -122,6 +134,16 @@ class Ops:
     def __dir__(self) -> list[str]:
         """Lists the namespaces."""
         return sorted({op.namespace for op in REGISTRY.operators.values()})
+
+
+def _named(*path: str) -> Any:
+    """Returns what ``tp.ops`` calls by a path of names: a namespace, a packet or an overload."""
+    import tensorplay_core.ops.load  # noqa: F401  the process that reads a pickle need not have imported the package
+
+    found: Any = ops
+    for name in path:
+        found = getattr(found, name)
+    return found
 
 
 ops = Ops()

@@ -131,8 +131,10 @@ def as_sizes(op: str, size: Any, *, name: str = "size") -> Shape:
     return check_shape(op, sizes)
 
 
-def normalize_dim(op: str, dim: Any, ndim: int, *, name: str = "dim") -> int:
+def normalize_dim(op: str, dim: Any, ndim: int, *, name: str = "dim", of: str = "the tensor") -> int:
     """Returns ``dim`` counted from the front. A 0-d tensor accepts -1 and 0, as if it had one dim.
+
+    ``name`` is the argument's and ``of`` what has the dims, for the message.
 
     Raises:
         ArgumentError: ``dim`` is no int.
@@ -148,7 +150,7 @@ def normalize_dim(op: str, dim: Any, ndim: int, *, name: str = "dim") -> int:
         dims = f"{ndim} dim{'' if ndim == 1 else 's'}"
         raise DimError(
             f"{op}: Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {value}): "
-            f"{'the tensor' if name == 'dim' else f'{name} is a dim of a tensor that'} has {dims}"
+            f"{of if name == 'dim' else f'{name} is a dim of a tensor that'} has {dims}"
         )
     return value + bound if value < 0 else value
 

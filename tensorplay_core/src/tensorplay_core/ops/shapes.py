@@ -211,7 +211,7 @@ def squeeze(op: str, self: Shaped, dim: Any = None, **keywords: Any) -> Shape:
 
 def unsqueeze(op: str, self: Shaped, dim: Any, **keywords: Any) -> Shape:
     """With a 1 at ``dim``, counted in the result."""
-    d = normalize_dim(op, dim, len(self.shape) + 1)
+    d = normalize_dim(op, dim, len(self.shape) + 1, of="the result")
     return check_shape(op, (*self.shape[:d], 1, *self.shape[d:]))
 
 

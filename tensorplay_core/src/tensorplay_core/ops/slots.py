@@ -17,7 +17,7 @@ from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.dispatch.resolution import at_key
 from tensorplay_core.dispatch.tensor_type import TensorType, intern, unresolved
 from tensorplay_core.ops import kernels, typing_rules
-from tensorplay_core.ops.arguments import plan_of
+from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of
 from tensorplay_core.tensor.tensor import TensorBase, wrap
 
 CORE = "tensorplay-core"
@@ -33,11 +33,7 @@ def offer(op: Operator, args: tuple[Any, ...], generation: int) -> None:
         generation: of the operator's table before the call; a table that changed since makes the offer void.
     """
     positional = plan_of(op).positional
-    tensors = [
-        v
-        for i, v in enumerate(args)
-        if isinstance(v, TensorBase) and positional[i].name not in typing_rules.NOT_PROMOTED
-    ]
+    tensors = [v for i, v in enumerate(args) if isinstance(v, TensorBase) and positional[i].name not in NOT_PROMOTED]
     if not tensors:
         return
     type = tensors[0]._type

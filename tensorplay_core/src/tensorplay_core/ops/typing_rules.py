@@ -6,12 +6,13 @@ anything else looks at them.
 
 from __future__ import annotations
 
+from math import inf, isfinite
 from typing import Any
 
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.tensor_type import TensorType, intern
 from tensorplay_core.errors import ArgumentError, DTypeError, ValueRangeError, fix
-from tensorplay_core.ops.arguments import SCALARS, plan_of
+from tensorplay_core.ops.arguments import NOT_PROMOTED, SCALARS, plan_of
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.device import Device
@@ -21,8 +22,6 @@ from tensorplay_core.types.promotion import promote, with_scalar
 CACHE_LIMIT = 4096
 LARGE = 65504
 """The largest float16: numbers beyond it may overflow their dtype, of which array libraries warn."""
-NOT_PROMOTED = frozenset({"condition", "indices"})
-"""Arguments that choose rather than compute: they keep their dtype."""
 
 
 def promoted(op: Operator, args: tuple[Any, ...]) -> list[tuple[int, Any]]:
@@ -89,6 +88,8 @@ def scalar_tensor(value: Any, dtype: DType, device: Device, inference: bool = Fa
     if cache is not None and (known := cache.get(key)) is not None:
         return known  # type: ignore[no-any-return]
     if kind is int and dtype.is_integral:
+        if not holds(dtype, value):
+            cache = None  # the fast path would compare with what it wraps to
         bits = 8 * dtype.itemsize
         value_in_range = value & ((1 << bits) - 1)
         if dtype.is_signed and value_in_range >= 1 << (bits - 1):
@@ -104,6 +105,23 @@ def scalar_tensor(value: Any, dtype: DType, device: Device, inference: bool = Fa
         type.api.freeze(array)
         cache[key] = tensor
     return tensor
+
+
+def holds(dtype: DType, value: int) -> bool:
+    """Whether an integer dtype can hold a number without wrapping it."""
+    bits = 8 * dtype.itemsize - dtype.is_signed
+    return -(1 << bits) * dtype.is_signed <= value < 1 << bits
+
+
+def check_fits(op: str, value: Any, dtype: DType) -> None:
+    """Refuses to fill a tensor with a number that its integer dtype cannot hold.
+
+    Raises:
+        ValueRangeError: it is too large, infinite or NaN.
+    """
+    finite = value.__class__ is int or (value.__class__ is float and isfinite(value))
+    if dtype.is_integral and value.__class__ in (int, float) and not (finite and holds(dtype, int(value))):
+        raise ValueRangeError(f"{op}: {value!r} does not fit {dtype.name}")
 
 
 def cache_key(value: Any) -> Any:
@@ -137,6 +155,10 @@ def scalars_to_tensors(op: Operator, args: tuple[Any, ...]) -> tuple[Any, ...]:
     if not tensors:
         raise ArgumentError(f"{op.display_name}: at least one argument must be a Tensor; all of them are numbers")
     device = device_of(tensors)
+    if op.promote == "bool" and dtype is not None and dtype.is_integral:
+        # An integer that the dtype cannot hold compares as infinity does; wrapped around it would compare wrongly.
+        beyond = [(i, v) for i, v in numbers if v.__class__ is int and not holds(dtype, v)]
+        numbers = [*(n for n in numbers if n not in beyond), *((i, inf if v > 0 else -inf) for i, v in beyond)]
     for _, v in numbers:
         if dtype is None:
             dtype = {bool: dt.bool_, int: dt.int64, complex: dt.complex64}.get(v.__class__, dt.get_default_dtype())

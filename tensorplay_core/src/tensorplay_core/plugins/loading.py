@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+SHOWN = 10
+"""How many problems of a backend's registrations its reason lists; all of them are in its error."""
+
 
 class LoadFailure(Exception):
     """A step of loading failed; becomes the state of the record and is never shown itself."""
@@ -213,7 +216,9 @@ def _stage(record: BackendRecord, code: Code, hooks: pluggy.PluginManager) -> St
     problems += staging.problems()
     if problems:
         number = f"{len(problems)} problems" if len(problems) > 1 else "1 problem"
-        lines = "".join("\n  - " + problem.replace("\nfix: ", " Remedy: ") for problem in problems)
+        lines = "".join("\n  - " + problem.replace("\nfix: ", " Remedy: ") for problem in problems[:SHOWN])
+        if len(problems) > SHOWN:  # one wrong key is wrong for every kernel of its block
+            lines += f"\n  - and {len(problems) - SHOWN} more, listed by: tensorplay backends info {info.name}"
         raise LoadFailure(
             State.ERROR, f"its registrations have {number} and none was made:{lines}",
             f"correct them in {info.distribution}{_not_mine(record)}", RegistrationError("; ".join(problems)),

@@ -111,6 +111,8 @@ class TensorBase:
 
     def _checked_dim(self, method: str, dim: int) -> int:
         ndim = self.ndim
+        if not hasattr(dim, "__index__"):
+            raise ArgumentError(f"{method}: dim must be an int, not {dim!r} ({type(dim).__name__})")
         if not -ndim <= dim < ndim:
             allowed = f" ({-ndim} to {ndim - 1})" if ndim else ""
             raise DimError(f"{method}: dim {dim} is out of range for a tensor of {ndim} dims{allowed}")

@@ -6,6 +6,7 @@ inputs that operators are tested with are in :mod:`tensorplay_core.testing.sampl
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ _WHERE = {
 
 def __getattr__(name: str) -> Any:
     if (module := _WHERE.get(name)) is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
     value = globals()[name] = getattr(import_module(module), name)
     return value
 

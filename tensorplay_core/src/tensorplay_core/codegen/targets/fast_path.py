@@ -107,12 +107,9 @@ def _kernel_call(function: NativeFunction, names: dict[str, str]) -> list[str]:
 def _result(
     context: CodegenContext, function: NativeFunction, names: dict[str, str], derivative: Derivative | None
 ) -> list[str]:
-    lines = [
-        "y = Tensor()",
-        "y._array = r",
-        f"y._type = o = t.{RESULT_TYPES[function.promote]}",
-        "y._version = None",
-    ]
+    # A view has the very type of its base, so that one of an inference tensor is one itself, wherever it is taken.
+    type = "t" if function.schema.is_view else f"t.{RESULT_TYPES[function.promote]}"
+    lines = ["y = Tensor()", "y._array = r", f"y._type = o = {type}", "y._version = None"]
     if function.schema.is_view:
         lines.append(f"share({names[function.schema.arguments[0].name]}, y)")
     inference = ["if active.inference and STATE.get().inference:", "    y._type = o.inference_twin"]

@@ -157,7 +157,7 @@ def _nn(context: CodegenContext) -> str:
 def doc_lines(context: CodegenContext, function: NativeFunction, sig: Signature) -> list[str]:
     """Returns a public function's docstring, as lines."""
     name = f"tp.nn.functional.{function.name}" if function.python_module == "nn" else f"tp.{function.name}"
-    described = (function.doc or "No description.").replace("``self``", "``input``")  # PyTorch's name, and the parameter's
+    described = (function.doc or "No description.").replace("``self``", "``input``")  # the parameter's name
     text = [f"{name}({joined(sig.parameters)}) -> {sig.returns}", "", *described.splitlines()]
     rules = {
         "default": "The inputs are promoted to one dtype, which the result has.",

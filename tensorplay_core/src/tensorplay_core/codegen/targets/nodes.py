@@ -111,7 +111,7 @@ class Plan:
         for entry in self.saved:
             x, node = names.get(entry.name, ""), edges.get(entry.name, "None")
             if entry.kind == "value":
-                items.append(self.value_text(entry, names, "y"))
+                items.append(self._owned(entry, self.value_text(entry, names, "y")))
             elif entry.kind == "result":
                 items.append("(r, o, None, w, 0)")
             else:
@@ -119,6 +119,15 @@ class Plan:
                 condition = self.only_if_read(entry, edges)
                 items.append(f"({x}._array, {types[entry.name]}, {node}, {cell}, v[0]){condition}")
         return items
+
+    def _owned(self, entry: Saved, text: str) -> str:
+        """Returns the text of a value that nobody can change later: a list of the caller's as a tuple."""
+        argument = self.derivative.schema.argument(entry.name)
+        if argument is None or not argument.type.is_list:
+            return text
+        alone = [f"{text} is None"] * argument.type.is_optional
+        alone += [f"{text}.__class__ is int"] * (argument.type.list_size is not None)
+        return f"{text} if {' or '.join(alone)} else tuple({text})" if alone else f"tuple({text})"
 
     @property
     def saves_result(self) -> bool:
