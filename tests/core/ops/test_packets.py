@@ -165,10 +165,17 @@ def test_they_copy_and_pickle_by_name(mine):
 
 
 def test_the_remedy_for_a_missing_formula_works_as_it_is_written(mine):
-    mine.impl("twice", lambda keys, x: x * 2, "Autograd", with_keyset=True, override=True)
+    op = mine.define("thrice(Tensor x) -> Tensor")
+    mine.impl("thrice", lambda x: x * 3, "Composite")
     x = tp.ones(2, requires_grad=True)
-    tp.ops.mine.twice(x).sum().backward()
-    assert x.grad.tolist() == [2.0, 2.0]
+    with pytest.raises(AutogradError, match=r"Library\.impl\(op, kernel, 'Autograd', with_keyset=True\)"):
+        tp.ops.mine.thrice(x).sum().backward()
+    placeholder = op.kernel_at("Autograd")
+    with closing(Library("mine", "IMPL")) as another:
+        another.impl("thrice", lambda keys, x: x * 3, "Autograd", with_keyset=True)
+        tp.ops.mine.thrice(x).sum().backward()
+        assert x.grad.tolist() == [3.0, 3.0]
+    assert op.kernel_at("Autograd") is placeholder
 
 
 def test_a_kernel_that_returns_its_input_leaves_that_alone(mine):

@@ -142,8 +142,8 @@ class NoFormula(Node):
         raise AutogradError(
             f"{name} has no gradient formula, so no gradient can pass through it"
             + fix(
-                "give it one (Library.impl(op, kernel, 'Autograd', with_keyset=True, override=True), or a derivative "
-                "record in the contract), or detach() its inputs."
+                "give it one (Library.impl(op, kernel, 'Autograd', with_keyset=True), or a derivative record in the "
+                "contract), or detach() its inputs."
             )
         )
 

@@ -34,6 +34,7 @@ class Registration:
         keywords: the keyword-only arguments that the kernel takes; None when it takes any.
         unchecked: the signature could not be inspected.
         number: a serial number, for messages.
+        placeholder: stands only until somebody registers a kernel; never a conflict, always beneath.
         casts: types that it computes in with a result of another dtype than its operator promises.
         verified: types for which the kernel has been seen to keep its operator's promises.
     """
@@ -49,6 +50,7 @@ class Registration:
         "op",
         "override",
         "owner",
+        "placeholder",
         "priority",
         "unchecked",
         "verified",
@@ -84,13 +86,14 @@ class Registration:
         self.keywords: frozenset[str] | None = None
         self.unchecked = False
         self.number = 0
+        self.placeholder = False
         self.casts: set[Any] = set()
         self.verified: set[Any] = set()
 
     @property
-    def rank(self) -> tuple[bool, int, str]:
+    def rank(self) -> tuple[bool, bool, int, str]:
         """What orders a stack, the largest on top."""
-        return (self.override, self.priority, self.owner)
+        return (not self.placeholder, self.override, self.priority, self.owner)
 
     @property
     def kernel_name(self) -> str:

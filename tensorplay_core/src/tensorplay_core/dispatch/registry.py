@@ -85,7 +85,7 @@ class Registry:
         if op is None:
             return f"operator {new.op} does not exist any more; {new.distribution} has a kernel for it ({new.where})."
         for old in op.table.get(new.key, ()):
-            if old.owner != new.owner and not old.override and not new.override:
+            if old.owner != new.owner and not (old.override or new.override or old.placeholder):
                 return (
                     f"{op.display_name} at {slot_name(new.key)} is taken by {old.distribution} ({old.where}); "
                     f"{new.distribution} claims it too ({new.where})."

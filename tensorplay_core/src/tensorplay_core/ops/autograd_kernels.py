@@ -174,6 +174,7 @@ def registrations(op: Operator) -> list[Registration]:
     function, where = default_kernel(op)
     function.__qualname__ = op.node.__name__ if op.node is not None else f"{function.__qualname__.partition('.')[0]}"
     found = [_registration(op, "Autograd", function, where)]
+    found[0].placeholder = where == location(no_formula)  # whoever has a gradient for the operator may bring it
     if op.functional is not None:
         kernel = inplace.through_functional(op)
         found.append(_registration(op, int(DispatchKey.Composite), kernel, location(kernel)))
