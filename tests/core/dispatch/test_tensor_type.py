@@ -138,3 +138,37 @@ def test_a_type_that_cannot_be_made_leaves_nothing_behind():
     with pytest.raises(DTypeError):
         intern(tp.device("loopback"), tp.bfloat16, inference=True)
     assert tensor_type._types == before
+
+
+def test_a_device_that_is_loaded_anew_gives_its_types_the_new_api():
+    from tensorplay_core.dispatch import devices, tensor_type
+    from tensorplay_core.dispatch.device_api import DeviceAPI
+    from tensorplay_core.types.device import Device
+    from tensorplay_core.types.dtype import float32
+
+    class Toy(DeviceAPI):
+        array_class = list
+        dtypes = {"float32": "f4"}  # noqa: RUF012
+
+    class Later(Toy):
+        array_class = tuple
+
+    try:
+        devices.install("renewed", Toy(), 1, "toy")
+        known = tensor_type.intern(Device("renewed"), float32)
+        known.floats[2.0], known.k_add = "a tensor of the old api", print
+        devices.install("renewed", Later(), 1, "toy")
+        tensor_type.renew(devices.entry("renewed"))
+        assert tensor_type.intern(Device("renewed"), float32) is known
+        assert known.array_class is tuple and known.api is devices.entry("renewed").api
+        assert not known.floats and known.k_add is tensor_type.unresolved
+        assert known.inference_twin.array_class is tuple
+    finally:
+        devices.uninstall("renewed")
+
+
+def test_one_lock_guards_types_and_tables():
+    from tensorplay_core.dispatch import tensor_type
+    from tensorplay_core.dispatch.registry import REGISTRY
+
+    assert REGISTRY.lock is tensor_type.lock

@@ -7,14 +7,13 @@ before that are thrown out under the same lock, so that no stale kernel can stay
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Iterable
 from types import MappingProxyType
 
 from tensorplay_core.dispatch.keys import slot_name
 from tensorplay_core.dispatch.operator import Operator, Registration
 from tensorplay_core.dispatch.staging import Staging
-from tensorplay_core.dispatch.tensor_type import forget_slot
+from tensorplay_core.dispatch.tensor_type import forget_slot, lock
 from tensorplay_core.errors import BackendConflict, RegistrationError, did_you_mean, fix
 
 
@@ -29,7 +28,7 @@ class Registry:
     def __init__(self) -> None:
         """Makes an empty registry."""
         self.operators: dict[str, Operator] = {}
-        self.lock = threading.RLock()
+        self.lock = lock
         self.on_define: list[Callable[[Operator], None]] = []
         self._numbers = itertools.count(1)
 

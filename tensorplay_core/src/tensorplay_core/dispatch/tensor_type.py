@@ -74,16 +74,20 @@ class TensorType:
         self.layout = layout
         self.inference = inference
         self.wrapper = wrapper
-        self.api = entry.api
         self.page = entry.page
         self.key = int(DispatchKey.Sparse) if layout == "sparse" else entry.key
-        self.array_class = entry.api.array_class
-        self.as_array = entry.api.as_array
-        self.native = entry.api.dtypes.get(dtype.name)
         self.is_complex = dtype.is_complex
         self.special = layout != "strided" or wrapper is not None
+        self.attach(entry)
+
+    def attach(self, entry: devices.DeviceEntry) -> None:
+        """Takes over a device's API, and empties everything that was made with another."""
+        self.api = entry.api
+        self.array_class = entry.api.array_class
+        self.as_array = entry.api.as_array
+        self.native = entry.api.dtypes.get(self.dtype.name)
         self.ints: dict[int, Any] = {}
-        self.floats: dict[float, Any] = {}
+        self.floats: dict[Any, Any] = {}
         self.__dict__.update(dict.fromkeys(_slots, unresolved))
 
     @property
@@ -117,12 +121,13 @@ class TensorType:
 _Key = tuple[Device, DType, str, bool, str | None]
 _types: dict[_Key, TensorType] = {}
 _slots: list[str] = []
-_lock = threading.RLock()
+lock = threading.RLock()
+"""Held while types or their slots change; the registry's lock too, so that no two threads can want them crosswise."""
 
 
 def add_slot(name: str) -> None:
     """Gives every type, present and future, a slot for an operator."""
-    with _lock:
+    with lock:
         if name not in _slots:
             _slots.append(name)
             for known in _types.values():
@@ -131,18 +136,18 @@ def add_slot(name: str) -> None:
 
 def forget_slot(name: str) -> None:
     """Empties an operator's slot in every type: its table has changed."""
-    with _lock:
+    with lock:
         if name in _slots:
             for known in _types.values():
                 known.__dict__[name] = unresolved
 
 
-def forget_device(device_type: str) -> None:
-    """Empties every slot of a device's types: its backend was loaded or unloaded."""
-    with _lock:
+def renew(entry: devices.DeviceEntry) -> None:
+    """Gives the types of a device its API again: a backend that was loaded anew may have brought another object."""
+    with lock:
         for known in _types.values():
-            if known.device.type == device_type:
-                known.__dict__.update(dict.fromkeys(_slots, unresolved))
+            if known.device.type == entry.type and known.api is not entry.api:
+                known.attach(entry)
 
 
 def intern(
@@ -163,7 +168,7 @@ def intern(
             f"device {device.type!r} has no dtype {dtype.name}; it has {', '.join(entry.api.dtypes)}."
             f"{did_you_mean(dtype.name, entry.api.dtypes)}" + fix("convert with .to(dtype) before moving the tensor.")
         )
-    with _lock:
+    with lock:
         # Types refer to each other, so they are made together; readers take no lock and must see whole ones only.
         made: dict[_Key, TensorType] = {}
         self = _make(entry, (device, dtype, layout, inference, wrapper), made)

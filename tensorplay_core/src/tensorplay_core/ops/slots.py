@@ -15,7 +15,7 @@ from tensorplay_core.dispatch.keys import AUTOGRAD, PAGE, DispatchKey, family_of
 from tensorplay_core.dispatch.operator import Operator, Registration
 from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.dispatch.resolution import at_key
-from tensorplay_core.dispatch.tensor_type import TensorType, intern, unresolved
+from tensorplay_core.dispatch.tensor_type import TensorType, unresolved
 from tensorplay_core.ops import kernels, typing_rules
 from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of
 from tensorplay_core.tensor.tensor import TensorBase, wrap
@@ -78,7 +78,8 @@ def _only_default_layers(op: Operator, page: int) -> bool:
 
 def adapted(op: Operator, registration: Registration, type: TensorType) -> Kernel:
     """Returns a kernel as a type's slot needs it: with a cast before where it computes in another dtype, or after."""
-    compute = intern(type.device, typing_rules.compute_dtype(op, type.dtype))
+    same = typing_rules.compute_dtype(op, type.dtype) is type.dtype
+    compute = type.plain if same else type.float_type  # not interned anew: that could load a backend, under this lock
     kernel: Kernel = registration.function
     if type.device.index:
         kernel = _on_device(kernel, type)

@@ -80,13 +80,14 @@ def activate(record: BackendRecord, prepared: Prepared) -> None:
     Raises:
         LoadFailure: the batch conflicts with what others registered meanwhile, or the device cannot be installed.
     """
-    from tensorplay_core.dispatch import devices
+    from tensorplay_core.dispatch import devices, tensor_type
 
     committed = guarded(record, "activate", prepared.staging.commit)
     if prepared.device is not None:
         api, count = prepared.device, prepared.device_count
         try:
             guarded(record, "activate", lambda: devices.install(record.name, api, count, record.info.distribution))
+            tensor_type.renew(devices.entry(record.name))
         except BaseException:
             devices.uninstall(record.name)
             committed.undo()
