@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import tensorplay as tp
 from tensorplay_core.tensor.version import bump, share, version_of
 
@@ -50,3 +52,14 @@ def test_share():
     x, y = tp.zeros(2), tp.zeros(2)
     share(x, y)
     assert y._version is x._version == [0, True]
+
+
+def test_a_reshape_that_copies_has_a_version_of_its_own():
+    base = tp.ones(2, 3)
+    weight = tp.ones(6, requires_grad=True)
+    copied = base.transpose(0, 1).reshape(6)
+    copied.add_(weight)  # recorded: no view shares the memory
+    copied.sum().backward()
+    assert weight.grad.tolist() == [1.0] * 6 and base.sum().item() == 6.0
+    with pytest.raises(tp.AutogradError, match="shares memory with a view"):
+        base.reshape(6).add_(weight)

@@ -24,7 +24,7 @@ from tensorplay_core.ops._generated_schemas_view import (
 from tensorplay_core.ops.call import call
 from tensorplay_core.ops.frontend import second_name, spread
 from tensorplay_core.tensor.tensor import Tensor
-from tensorplay_core.tensor.version import share
+from tensorplay_core.tensor.version import share, share_if_aliased
 
 
 def reshape(input: Tensor, *shapes: int | Sequence[int], shape: Sequence[int] | None = None) -> Tensor:
@@ -47,7 +47,7 @@ def reshape(input: Tensor, *shapes: int | Sequence[int], shape: Sequence[int] | 
             y._array = r
             y._type = o = t
             y._version = None
-            share(input, y)
+            share_if_aliased(input, y)
             n0 = input._node
             if n0 is not None and (not active.grad_off or STATE.get().grad):
                 y._node = n = RESHAPE.node()

@@ -9,7 +9,7 @@ RESHAPE = operator(
     "reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)",
     shape="reshape",
     promote="keep",
-    tags=("core", "view"),
+    tags=("core", "view", "may_copy"),
     promises={"CPU": "reshape", "CUDA": "reshape"},
     fast=True,
 )

@@ -27,7 +27,7 @@ from tensorplay_core.ops import typing_rules
 from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of, tensors_in
 from tensorplay_core.ops.shapes import RULES, Shaped
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
-from tensorplay_core.tensor.version import bump, share
+from tensorplay_core.tensor.version import bump, share, share_if_aliased
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import DType
@@ -250,7 +250,7 @@ def _wrap(
     inference = STATE.get().inference or (view and args[0]._type.inference)
     y = wrap(result, wanted.inference_twin if inference else wanted)
     if view:
-        share(args[0], y)
+        (share_if_aliased if "may_copy" in op.tags else share)(args[0], y)
     elif checks and any(t._type.api is api and api.may_alias(t._array, result) for t in tensors_in(args, {})):
         what = "its result shares memory with an input, which the signature does not declare; return a copy"
         raise broken(op, registration, what)

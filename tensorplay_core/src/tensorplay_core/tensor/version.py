@@ -38,6 +38,12 @@ def share(base: TensorBase, view: TensorBase) -> None:
     view._version = cell
 
 
+def share_if_aliased(base: TensorBase, result: TensorBase) -> None:
+    """Shares the cell only where the result is a view: an operator such as ``reshape`` copies where it must."""
+    if base._type.api.may_alias(base._array, result._array):
+        share(base, result)
+
+
 def bump(tensor: TensorBase) -> None:
     """Counts a write; nobody can have saved a tensor that has no cell."""
     cell = tensor._version

@@ -111,7 +111,8 @@ def _result(
     type = "t" if function.schema.is_view else f"t.{RESULT_TYPES[function.promote]}"
     lines = ["y = Tensor()", "y._array = r", f"y._type = o = {type}", "y._version = None"]
     if function.schema.is_view:
-        lines.append(f"share({names[function.schema.arguments[0].name]}, y)")
+        share = "share_if_aliased" if "may_copy" in function.tags else "share"
+        lines.append(f"{share}({names[function.schema.arguments[0].name]}, y)")
     inference = ["if active.inference and STATE.get().inference:", "    y._type = o.inference_twin"]
     if derivative is None:
         return [*lines, "y._node = None", *inference, "return y"]

@@ -51,6 +51,7 @@ _IMPORTS = {
     "scalar_like": "from tensorplay_core.ops.typing_rules import scalar_like",
     "Tensor": "from tensorplay_core.tensor.tensor import Tensor",
     "share": "from tensorplay_core.tensor.version import share",
+    "share_if_aliased": "from tensorplay_core.tensor.version import share_if_aliased",
     "version_of": "from tensorplay_core.tensor.version import version_of",
     "Device": "from tensorplay_core.types.device import Device",
     "DType": "from tensorplay_core.types.dtype import DType",
