@@ -180,7 +180,7 @@ def test_a_fast_call_enters_one_frame_and_the_sharing_of_a_version_reshape():
 
 
 ALIAS_FRAMES = 3
-"""``share_if_aliased``, the device's ``may_alias`` and NumPy's own: reshape may copy, and only a view shares a version."""
+"""``share_if_aliased``, the device's ``may_alias``, NumPy's own: reshape may copy; only a view shares a version."""
 SPREAD_FRAMES = 1
 """``spread``: sizes may be given as several arguments or as one sequence."""
 
