@@ -556,3 +556,17 @@ def test_a_thread_starts_with_gradients_on():
         thread.join()
         assert not (leaf(1.0) * 2).requires_grad
     assert seen == [(True, True)]
+
+
+def test_a_gradient_that_nobody_saved_is_added_to_in_place_and_one_that_was_saved_is_counted():
+    x = tp.ones(2, requires_grad=True)
+    (x * 2).sum().backward()
+    first = x.grad
+    (x * 2).sum().backward()
+    assert x.grad is first and first.tolist() == [4.0, 4.0]
+    weight = tp.ones(2, requires_grad=True)
+    saved = weight * first  # saves the gradient
+    (x * 2).sum().backward()
+    assert x.grad is first and first.tolist() == [6.0, 6.0]
+    with pytest.raises(tp.AutogradError, match="modified in place"):
+        saved.sum().backward()

@@ -382,3 +382,14 @@ def test_filling_with_a_number_that_does_not_fit(value):
 def test_what_is_like_nothing(function):
     with pytest.raises(tp.ArgumentError, match="input must be a Tensor, not int"):
         function(3)
+
+
+def test_from_numpy_copies_what_it_could_not_write_to_or_compute_with():
+    fixed = np.ones(3, dtype=np.float32)
+    fixed.flags.writeable = False
+    x = tp.from_numpy(fixed)
+    x.add_(1.0)
+    assert x.tolist() == [2.0] * 3 and fixed.tolist() == [1.0] * 3
+    swapped = tp.from_numpy(np.array([1.0, 2.0], dtype=">f4"))
+    assert swapped.dtype is tp.float32 and (swapped + swapped).tolist() == [2.0, 4.0]
+    assert tp.from_numpy(np.broadcast_to(np.float32(3), (2, 2))).mul_(2.0).tolist() == [[6.0, 6.0], [6.0, 6.0]]

@@ -66,8 +66,8 @@ class Pass:
     __slots__ = ("_pending", "_sums", "_waiting", "_wanted", "found", "graph", "retain")
 
     found: dict[Any, Tensor]
-    _sums: set[Any]
-    """The leaves whose gradient in ``found`` is a sum that this pass made, so that it may write to it."""
+    _sums: dict[Any, Tensor]
+    """Of the gradients in ``found``, those that are sums which this pass made, so that it may write to them."""
     _pending: dict[int, list[Any]]
     """Number of a node to [node, the sum of its gradients so far]."""
     _waiting: list[int]
@@ -79,7 +79,7 @@ class Pass:
         self.retain = retain
         self.found = {}
         self._wanted = None if wanted is None else set(wanted)
-        self._sums = set()
+        self._sums = {}
         self._pending = {}
         self._waiting = []
 
@@ -154,15 +154,19 @@ class Pass:
                             g = fit(g, edge)
                         number = edge.number
                         if number > 0:  # a leaf
-                            known = found.get(edge)
-                            if known is None:
+                            if (total := sums.get(edge)) is not None:
+                                try:  # as _add_to does
+                                    if active.special:
+                                        raise Unresolved
+                                    edge.type.k_add_(total._array, g._array)
+                                except Unresolved:
+                                    total.add_(g)
+                            elif (known := found.get(edge)) is None:
                                 found[edge] = g
-                            elif edge in sums:
-                                _add_to(known, g)
                             else:
-                                found[edge] = known + g
+                                found[edge] = total = known + g
                                 if not graph:
-                                    sums.add(edge)
+                                    sums[edge] = total
                         elif after is None and not waiting:
                             after, after_grad = edge, g
                         elif edge is after:
@@ -260,6 +264,8 @@ def accumulate(leaf: AccumulateGrad, grad: Tensor, graph: bool, owned: bool = Fa
                 variable._grad = grad.clone() if old is None else old + grad
         elif old is None:
             variable._grad = grad if owned else wrap(grad._type.api.copy(grad._array), grad._type)
+        elif old._version is None and old._type is grad._type and old._node is None:
+            _add_to(old, grad)  # nobody has saved or viewed it, so no version must be counted
         elif old._node is None and not old._type.inference:
             try:
                 old.add_(grad)

@@ -129,7 +129,8 @@ def from_numpy(
 ) -> Tensor:
     """Makes a tensor of a NumPy array.
 
-    On the cpu it shares the array's memory, unless ``copy`` or ``dtype`` says otherwise.
+    On the cpu it shares the array's memory, unless ``copy`` or ``dtype`` says otherwise, the array is read-only, or its
+    bytes are not in this machine's order.
 
     Raises:
         ArgumentError: not a NumPy array, or of a dtype that no tensor has.
@@ -140,7 +141,9 @@ def from_numpy(
     if name not in {d.name for d in dt.ALL}:
         raise ArgumentError(f"from_numpy: no tensor has the dtype {name}; convert the array with .astype() first")
     source = intern(Device("cpu") if device is None else _type(None, device, dt.by_name(name)).device, dt.by_name(name))
-    if source.api.shares_memory_with_host and not copy:
+    if not ndarray.dtype.isnative:
+        ndarray = ndarray.astype(ndarray.dtype.newbyteorder("="))
+    if source.api.shares_memory_with_host and not copy and ndarray.flags.writeable:
         array = source.api.as_array(ndarray)
     else:
         array = source.api.from_host(ndarray, source.device.index or 0)
