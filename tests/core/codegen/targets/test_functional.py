@@ -109,7 +109,8 @@ def test_help_of_add() -> None:
         "The inputs are promoted to one dtype, which the result has.",
         "Gradients:\n        self: grad\n        other: grad if alpha == 1 else grad * alpha",
     ):
-        assert part in shown, shown
+        # Python 3.13 puts each parameter of a long signature on a line of its own.
+        assert "".join(part.split()) in "".join(shown.split()).replace(",)", ")"), shown
 
 
 def test_every_function_describes_itself(ours: CodegenContext) -> None:
