@@ -63,3 +63,13 @@ def test_a_blocked_name_need_not_be_installed_but_a_slip_is_told() -> None:
         check_names(read({"TENSORPLAY_BACKENDS_BLOCK": "elsewhere,cuda"}), ["foo"])
     with pytest.warns(RuntimeWarning, match="Did you mean 'mydevice'"):
         check_names(read({"TENSORPLAY_BACKENDS_BLOCK": "mydevcie"}), ["mydevice"])
+
+
+def test_the_variable_that_the_dispatcher_reads_is_checked_with_the_others(monkeypatch):
+    monkeypatch.setenv("TP_TRACE_KERNEL_MISS", "yes")
+    with pytest.raises(
+        EnvironmentVariableError, match=r"(?s)is 0 \(no trace\) or 1 .*not 'yes'\nfix: correct or unset"
+    ):
+        read()
+    monkeypatch.setenv("TP_TRACE_KERNEL_MISS", "1")
+    assert read() is not None

@@ -22,7 +22,10 @@ def trace_misses() -> bool:
     """
     value = os.environ.get("TP_TRACE_KERNEL_MISS", "0")
     if value not in ("", "0", "1"):
-        raise EnvironmentVariableError(f"TP_TRACE_KERNEL_MISS is 0 or 1, not {value!r}")
+        raise EnvironmentVariableError(
+            f"TP_TRACE_KERNEL_MISS is 0 (no trace) or 1 (trace to stderr), not {value!r}"
+            + fix("correct or unset TP_TRACE_KERNEL_MISS")
+        )
     return value == "1"
 
 

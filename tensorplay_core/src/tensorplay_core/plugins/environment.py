@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
+from tensorplay_core.dispatch.misses import trace_misses
 from tensorplay_core.errors import EnvironmentVariableError, did_you_mean, fix
 from tensorplay_core.plugins.records import COMPOSITE, OURS
 
@@ -50,7 +51,7 @@ class Settings:
 
 
 def read(environ: Mapping[str, str] | None = None) -> Settings:
-    """Reads the four variables.
+    """Reads the four variables, and looks whether the one that the dispatcher reads at each miss means anything.
 
     Args:
         environ: where to read; the process's environment by default.
@@ -62,7 +63,9 @@ def read(environ: Mapping[str, str] | None = None) -> Settings:
         >>> read({"TENSORPLAY_BACKENDS_PRIORITY": "foo=10"}).priority
         {'foo': 10}
     """
-    environ = os.environ if environ is None else environ
+    if environ is None:
+        environ = os.environ
+        trace_misses()
     allow = environ.get(ALLOW, "").strip()
     return Settings(
         allow=_names(ALLOW, allow) if allow else None,
