@@ -213,11 +213,6 @@ _LAYER_ABOVE = tuple(
 """The family of the layer that continues a call, by the highest step that is left."""
 
 
-def backend_keys(keys: KeySet) -> KeySet:
-    """Returns the backend keys of a set alone."""
-    return KeySet(keys.bits & ((1 << BACKENDS) - 1), keys.page)
-
-
 def below_autograd(keys: KeySet) -> KeySet:
     """Returns the keys below every Autograd key."""
     lowest = (AUTOGRAD & -AUTOGRAD).bit_length() - 1

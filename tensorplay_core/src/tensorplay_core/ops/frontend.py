@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from tensorplay_core.dispatch.operator import Operator
-from tensorplay_core.errors import ArgumentError, TensorPlayError, fix
+from tensorplay_core.errors import ArgumentError, fix
 from tensorplay_core.ops.arguments import bind, plan_of, python_scalar
 from tensorplay_core.ops.call import call
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
@@ -124,11 +124,3 @@ def reflected(function: Callable[..., Tensor]) -> Callable[[Tensor, Any], Any]:
         return function(scalar_like(self, number), self)
 
     return reflected_operator
-
-
-def as_tuple(value: Any) -> Sequence[Any]:
-    """Returns a sequence for one thing or several."""
-    return value if isinstance(value, (tuple, list)) else (value,)
-
-
-__all__ = ["TensorPlayError", "as_tuple", "binary", "created", "pick", "reflected", "second_name", "spread"]
