@@ -46,7 +46,7 @@ def call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any] | None = No
     keys = key_set_of_call(op, positional, keywords)
     generation = op.generation
     result = run(op, keys, positional, keywords)
-    if not active.special and not keywords:
+    if op.fast and not active.special and not keywords:
         slots.offer(op, positional, generation)
     return result
 
