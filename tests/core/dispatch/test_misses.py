@@ -53,6 +53,26 @@ def test_the_trace_prints_operator_key_what_is_registered_and_at_most_32_frames(
     assert "misses.py" not in frames[-1]
 
 
+def test_the_frames_of_a_recursion_are_printed_each(monkeypatch, capsys):
+    monkeypatch.setenv("TP_TRACE_KERNEL_MISS", "1")
+    lib = tp.library.Library("miss3", "DEF")
+    lib.define("op(Tensor x) -> Tensor")
+
+    def deep(n):
+        return deep(n - 1) if n else tp.ops.miss3.op(x)
+
+    x = tp.ones(2)
+    try:
+        with pytest.raises(KernelMissing):
+            deep(50)
+    finally:
+        lib.close()
+    trace = capsys.readouterr().err
+    frames = [line for line in trace.splitlines() if line.startswith("  File ")]
+    assert len(frames) == 32 and "repeated" not in trace
+    assert sum(" in deep" in line for line in frames) > 15
+
+
 @pytest.mark.parametrize("value", [None, "0", ""])
 def test_no_trace_unless_it_is_asked_for(value):
     done = run(value)

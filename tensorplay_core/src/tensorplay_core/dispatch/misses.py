@@ -59,7 +59,11 @@ def kernel_missing(op: Operator, keys: KeySet, why: str = "") -> KernelMissing:
     if trace_misses():
         import traceback
 
-        stack = traceback.format_list(traceback.extract_stack(sys._getframe(1), limit=FRAMES))
+        stack = [
+            line
+            for frame in traceback.extract_stack(sys._getframe(1), limit=FRAMES)
+            for line in traceback.format_list([frame])  # one by one: together, the lines of a recursion would be folded
+        ]
         text = f"tensorplay: kernel miss: operator {op.qualified_name}, key {key} of {keys!r}\n"
         text += f"registered: {registered(op)}\nPython stack, at most {FRAMES} frames, innermost last:\n"
         sys.stderr.write(text + "".join(stack))
