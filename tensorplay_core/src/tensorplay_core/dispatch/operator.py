@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tensorplay_core.dispatch.keys import slot_name
 
 if TYPE_CHECKING:
+    from tensorplay_core.types.program import Program
     from tensorplay_core.types.schema import OpSchema
 
 Slot = int | str
@@ -132,6 +133,7 @@ class Operator:
         shape, promote, composite, autocast, tags: the contract's fields.
         promises: what the contract's ``dispatch`` promises: key name to kernel names.
         functional: the operator that an in-place variant is a form of, else None.
+        math: what it computes, for emitters, when its record says so in one line; else None.
         node: the class of its autograd node; None when it has no derivative record.
         slot: the attribute of a ``TensorType`` that holds its resolved kernel.
         function: its public Python function, once there is one.
@@ -152,6 +154,7 @@ class Operator:
         tags: tuple[str, ...] = (),
         promises: Mapping[str, tuple[str, ...]] | None = None,
         functional: Operator | None = None,
+        math: Program | None = None,
         where: str = "",
     ) -> None:
         """See the class; ``schema`` is parsed when it is first asked for."""
@@ -167,6 +170,7 @@ class Operator:
         self.tags = tags
         self.promises: Mapping[str, tuple[str, ...]] = promises or {}
         self.functional = functional
+        self.math = math
         self.where = where
         self.node: Any = None
         self.record: Callable[..., None] | None = None

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.dispatch.tensor_type import add_slot
+
+if TYPE_CHECKING:
+    from tensorplay_core.types.program import Program
 
 
 def operator(
@@ -20,6 +24,7 @@ def operator(
     promises: Mapping[str, str] | None = None,
     fast: bool = False,
     differentiable: bool = True,
+    math: Program | None = None,
 ) -> Operator:
     """Defines an operator of the contract."""
     op = Operator(
@@ -30,6 +35,7 @@ def operator(
         autocast=autocast,
         tags=tags,
         promises={key: (kernel,) for key, kernel in (promises or {}).items()},
+        math=math,
     )
     op.fast = fast
     if not differentiable:
