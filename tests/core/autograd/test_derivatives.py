@@ -29,7 +29,7 @@ REAL_ONLY = {
     "tp::relu": "complex numbers have no order",
     "tp::softmax": "the largest element is subtracted, and complex numbers have no order",
 }
-"""Operators whose kernels take no complex tensor, each with its reason."""
+"""Operators whose kernels take no complex tensor, each with its reason; those that are tagged so join below."""
 
 WITHOUT_RECORD: dict[str, str] = {}
 """Operators from floating tensors to floating tensors that have no gradient on purpose, each with its reason."""
@@ -51,6 +51,11 @@ DIFFERENTIABLE = {
     name: op
     for name, op in OPERATORS.items()
     if op.namespace == "tp" and (source(op).node is not None or (op.composite == "implicit" and has_tensors(op)))
+}
+REAL_ONLY |= {
+    name: "its record is tagged so"
+    for name, op in DIFFERENTIABLE.items()
+    if op.functional is None and {"ordered", "real"} & {*op.tags}
 }
 
 

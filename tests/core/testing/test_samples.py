@@ -16,8 +16,16 @@ from tensorplay_core.testing.samples import BY_NAME, BY_RULE, samples
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.schema import parse_schema
 
+
+
+def words(tags):
+    return (tags,) if isinstance(tags, str) else tuple(tags)
+
+
 CONTRACT = [
-    SimpleNamespace(schema=parse_schema(record["func"]), shape=record.get("shape"))
+    SimpleNamespace(
+        schema=parse_schema(record["func"]), shape=record.get("shape"), tags=words(record.get("tags", []))
+    )
     for path in sorted((Path(errors.__file__).parent / "config").glob("native_functions_*.yaml"))
     for record in yaml.safe_load(path.read_text())
 ]
@@ -137,14 +145,14 @@ def test_further_arguments_are_filled_in_from_the_schema():
     schema = parse_schema(
         "softplus(Tensor self, Scalar beta, float threshold, bool exact, int[2] k, Tensor? w) -> Tensor"
     )
-    sample = next(samples(SimpleNamespace(schema=schema, shape="same")))
+    sample = next(samples(SimpleNamespace(schema=schema, shape="same", tags=())))
     assert sample.args[1:] == (2, 0.5, False, [1, 1], None)
 
 
 def test_an_operator_without_a_table_says_what_to_do():
-    odd = SimpleNamespace(schema=parse_schema("odd(Tensor self) -> Tensor"), shape=None)
+    odd = SimpleNamespace(schema=parse_schema("odd(Tensor self) -> Tensor"), shape=None, tags=())
     with pytest.raises(errors.ArgumentError, match="add one to BY_NAME or BY_RULE"):
         next(samples(odd))
-    text = SimpleNamespace(schema=parse_schema("odd(Tensor self, str mode) -> Tensor"), shape="same")
+    text = SimpleNamespace(schema=parse_schema("odd(Tensor self, str mode) -> Tensor"), shape="same", tags=())
     with pytest.raises(errors.ArgumentError, match="no sample value for str mode"):
         next(samples(text))

@@ -78,6 +78,8 @@ def arithmetic(xp: Any, support: Support) -> Kernels:
         "le": xp.less_equal,
         "gt": xp.greater,
         "ge": xp.greater_equal,
+        "maximum": xp.maximum,
+        "minimum": xp.minimum,
         "where": where,
         "clone": clone,
     }
@@ -88,7 +90,6 @@ def transcendental(xp: Any, support: Support) -> Kernels:
     """Kernels of the exponential family and of ``relu``."""
     kind, cast, single = support.kind, support.cast, support.single
     exp, where, asarray = xp.exp, xp.where, xp.asarray
-    maximum = getattr(xp, "maximum", None)
 
     def sigmoid(self: Any) -> Any:
         """1 / (1 + exp(-x)) with exp(-|x|), which never overflows, so that both ends keep their relative accuracy."""
@@ -105,11 +106,15 @@ def transcendental(xp: Any, support: Support) -> Kernels:
         if what == "complex":
             raise DTypeError(f"relu: complex numbers have no order, and the tensor is {self.dtype}")
         zero = asarray(0, dtype=self.dtype)
-        return maximum(self, zero) if maximum else where(self <= zero, zero, self)
+        return xp.maximum(self, zero)
 
     return {
         "exp": exp,
+        "expm1": xp.expm1,
         "log": xp.log,
+        "log1p": xp.log1p,
+        "sin": xp.sin,
+        "cos": xp.cos,
         "sqrt": xp.sqrt,
         "tanh": xp.tanh,
         "sigmoid": sigmoid,

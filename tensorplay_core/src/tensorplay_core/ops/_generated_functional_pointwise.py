@@ -12,14 +12,19 @@ from tensorplay_core.ops._generated_schemas_pointwise import (
     ABS,
     ADD,
     CLONE,
+    COS,
     DIV,
     EQ,
     EXP,
+    EXPM1,
     GE,
     GT,
     LE,
     LOG,
+    LOG1P,
     LT,
+    MAXIMUM,
+    MINIMUM,
     MUL,
     NE,
     NEG,
@@ -28,6 +33,7 @@ from tensorplay_core.ops._generated_schemas_pointwise import (
     RELU,
     SGN,
     SIGMOID,
+    SIN,
     SQRT,
     SUB,
     TANH,
@@ -474,6 +480,254 @@ def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(LOG, (input,), None, out)  # type: ignore[no-any-return]
+
+
+def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """tp.expm1(input, *, out=None) -> Tensor
+
+    ``exp(x) - 1``, without the loss of digits near 0.
+
+    Integers and bool compute in the default float dtype.
+
+    Gradients:
+        self: grad * exp(self).conj()
+
+    """
+    try:
+        t = input._type
+        if out is None and not active.special:
+            r = t.k_expm1(input._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.float_type
+            y._version = None
+            n0 = input._node
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._node = n = EXPM1.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]),)
+            else:
+                y._node = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(EXPM1, (input,), None, out)  # type: ignore[no-any-return]
+
+
+def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """tp.log1p(input, *, out=None) -> Tensor
+
+    ``log(1 + x)``, without the loss of digits near 0.
+
+    Integers and bool compute in the default float dtype.
+
+    Gradients:
+        self: grad / (self + 1).conj()
+
+    """
+    try:
+        t = input._type
+        if out is None and not active.special:
+            r = t.k_log1p(input._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.float_type
+            y._version = None
+            n0 = input._node
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._node = n = LOG1P.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]),)
+            else:
+                y._node = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(LOG1P, (input,), None, out)  # type: ignore[no-any-return]
+
+
+def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """tp.sin(input, *, out=None) -> Tensor
+
+    The sine of each element, in radians.
+
+    Integers and bool compute in the default float dtype.
+
+    Gradients:
+        self: grad * cos(self).conj()
+
+    """
+    try:
+        t = input._type
+        if out is None and not active.special:
+            r = t.k_sin(input._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.float_type
+            y._version = None
+            n0 = input._node
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._node = n = SIN.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]),)
+            else:
+                y._node = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(SIN, (input,), None, out)  # type: ignore[no-any-return]
+
+
+def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """tp.cos(input, *, out=None) -> Tensor
+
+    The cosine of each element, in radians.
+
+    Integers and bool compute in the default float dtype.
+
+    Gradients:
+        self: -grad * sin(self).conj()
+
+    """
+    try:
+        t = input._type
+        if out is None and not active.special:
+            r = t.k_cos(input._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.float_type
+            y._version = None
+            n0 = input._node
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._node = n = COS.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]),)
+            else:
+                y._node = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(COS, (input,), None, out)  # type: ignore[no-any-return]
+
+
+def maximum(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """tp.maximum(input, other, *, out=None) -> Tensor
+
+    The larger of two elements; NaN if either is NaN.
+
+    The inputs are promoted to one dtype, which the result has.
+
+    Gradients:
+        self: where(self == other, grad / 2, where(self < other, 0, grad))
+        other: where(self == other, grad / 2, where(other < self, 0, grad))
+
+    """
+    if other.__class__ is not Tensor:
+        other = scalar_like(input, other)
+    try:
+        t = input._type
+        if t is other._type and out is None and not active.special:
+            r = t.k_maximum(input._array, other._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._node
+            n1 = other._node
+            if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
+                y._node = n = MAXIMUM.node()
+                n.number = next_number()
+                n.edges = (n0, n1)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    (other._array, t, n1, v := other._version or version_of(other), v[0]),
+                )
+            else:
+                y._node = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(MAXIMUM, (input, other), None, out)  # type: ignore[no-any-return]
+
+
+def minimum(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """tp.minimum(input, other, *, out=None) -> Tensor
+
+    The smaller of two elements; NaN if either is NaN.
+
+    The inputs are promoted to one dtype, which the result has.
+
+    Gradients:
+        self: where(self == other, grad / 2, where(self > other, 0, grad))
+        other: where(self == other, grad / 2, where(other > self, 0, grad))
+
+    """
+    if other.__class__ is not Tensor:
+        other = scalar_like(input, other)
+    try:
+        t = input._type
+        if t is other._type and out is None and not active.special:
+            r = t.k_minimum(input._array, other._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._node
+            n1 = other._node
+            if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
+                y._node = n = MINIMUM.node()
+                n.number = next_number()
+                n.edges = (n0, n1)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    (other._array, t, n1, v := other._version or version_of(other), v[0]),
+                )
+            else:
+                y._node = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(MINIMUM, (input, other), None, out)  # type: ignore[no-any-return]
 
 
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -10,8 +10,11 @@ from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.tensor_type import Unresolved
 from tensorplay_core.ops._generated_schemas_pointwise import (
     ADD_,
+    COS_,
     DIV_,
+    EXPM1_,
     EXP_,
+    LOG1P_,
     LOG_,
     MUL_,
     NEG_,
@@ -19,6 +22,7 @@ from tensorplay_core.ops._generated_schemas_pointwise import (
     RELU_,
     SGN_,
     SIGMOID_,
+    SIN_,
     SQRT_,
     SUB_,
     TANH_,
@@ -261,6 +265,98 @@ def log_(input: Tensor) -> Tensor:
     except (AttributeError, Unresolved):  # raised before anything is written
         pass
     return call(LOG_, (input,))  # type: ignore[no-any-return]
+
+
+def expm1_(input: Tensor) -> Tensor:
+    """expm1_(input) -> Tensor
+
+    The in-place form of :func:`expm1`: writes to ``input`` and returns it.
+
+    """
+    try:
+        t = input._type
+        v = input._version
+        if (
+            not (active.special or active.inference or t.inference)
+            and (v is None or not v[1])
+            and (input._node is None or active.grad_off and not STATE.get().grad)
+        ):
+            t.k_expm1_(input._array)
+            if v is not None:
+                v[0] += 1
+            return input
+    except (AttributeError, Unresolved):  # raised before anything is written
+        pass
+    return call(EXPM1_, (input,))  # type: ignore[no-any-return]
+
+
+def log1p_(input: Tensor) -> Tensor:
+    """log1p_(input) -> Tensor
+
+    The in-place form of :func:`log1p`: writes to ``input`` and returns it.
+
+    """
+    try:
+        t = input._type
+        v = input._version
+        if (
+            not (active.special or active.inference or t.inference)
+            and (v is None or not v[1])
+            and (input._node is None or active.grad_off and not STATE.get().grad)
+        ):
+            t.k_log1p_(input._array)
+            if v is not None:
+                v[0] += 1
+            return input
+    except (AttributeError, Unresolved):  # raised before anything is written
+        pass
+    return call(LOG1P_, (input,))  # type: ignore[no-any-return]
+
+
+def sin_(input: Tensor) -> Tensor:
+    """sin_(input) -> Tensor
+
+    The in-place form of :func:`sin`: writes to ``input`` and returns it.
+
+    """
+    try:
+        t = input._type
+        v = input._version
+        if (
+            not (active.special or active.inference or t.inference)
+            and (v is None or not v[1])
+            and (input._node is None or active.grad_off and not STATE.get().grad)
+        ):
+            t.k_sin_(input._array)
+            if v is not None:
+                v[0] += 1
+            return input
+    except (AttributeError, Unresolved):  # raised before anything is written
+        pass
+    return call(SIN_, (input,))  # type: ignore[no-any-return]
+
+
+def cos_(input: Tensor) -> Tensor:
+    """cos_(input) -> Tensor
+
+    The in-place form of :func:`cos`: writes to ``input`` and returns it.
+
+    """
+    try:
+        t = input._type
+        v = input._version
+        if (
+            not (active.special or active.inference or t.inference)
+            and (v is None or not v[1])
+            and (input._node is None or active.grad_off and not STATE.get().grad)
+        ):
+            t.k_cos_(input._array)
+            if v is not None:
+                v[0] += 1
+            return input
+    except (AttributeError, Unresolved):  # raised before anything is written
+        pass
+    return call(COS_, (input,))  # type: ignore[no-any-return]
 
 
 def sqrt_(input: Tensor) -> Tensor:

@@ -13,9 +13,14 @@ from tensorplay_core.ops._generated_schemas_pointwise import (
     ADD,
     CLONE,
     CONJ,
+    COS,
     DIV,
     EXP,
+    EXPM1,
     LOG,
+    LOG1P,
+    MAXIMUM,
+    MINIMUM,
     MUL,
     NEG,
     POW,
@@ -23,6 +28,7 @@ from tensorplay_core.ops._generated_schemas_pointwise import (
     RELU,
     SGN,
     SIGMOID,
+    SIN,
     SQRT,
     SUB,
     TANH,
@@ -330,6 +336,188 @@ class LogBackward(Node):
         saved_self, = node.saved
         self = unpack(saved_self, node, "self", graph)
         return (grad / (self.conj() if self._type.is_complex else self),)
+
+
+class Expm1Backward(Node):
+    """The gradient of ``expm1``.
+
+    self: grad * exp(self).conj()
+
+    """
+
+    __slots__ = ()
+    op = EXPM1
+    kind = SAVING
+    pointwise = True
+    saves_input = ("self",)
+
+    @staticmethod
+    def record(result: Any, self: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = Expm1Backward()
+        record(node, (self,), result)
+        node.saved = (save(self),)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, = node.saved
+        self = unpack(saved_self, node, "self", graph)
+        return (grad * F.exp(self).conj(),)
+
+
+class Log1pBackward(Node):
+    """The gradient of ``log1p``.
+
+    self: grad / (self + 1).conj()
+
+    """
+
+    __slots__ = ()
+    op = LOG1P
+    kind = SAVING
+    pointwise = True
+    saves_input = ("self",)
+
+    @staticmethod
+    def record(result: Any, self: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = Log1pBackward()
+        record(node, (self,), result)
+        node.saved = (save(self),)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, = node.saved
+        self = unpack(saved_self, node, "self", graph)
+        return (grad / (self + 1).conj(),)
+
+
+class SinBackward(Node):
+    """The gradient of ``sin``.
+
+    self: grad * cos(self).conj()
+
+    """
+
+    __slots__ = ()
+    op = SIN
+    kind = SAVING
+    pointwise = True
+    saves_input = ("self",)
+
+    @staticmethod
+    def record(result: Any, self: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = SinBackward()
+        record(node, (self,), result)
+        node.saved = (save(self),)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, = node.saved
+        self = unpack(saved_self, node, "self", graph)
+        return (grad * F.cos(self).conj(),)
+
+
+class CosBackward(Node):
+    """The gradient of ``cos``.
+
+    self: -grad * sin(self).conj()
+
+    """
+
+    __slots__ = ()
+    op = COS
+    kind = SAVING
+    pointwise = True
+    saves_input = ("self",)
+
+    @staticmethod
+    def record(result: Any, self: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = CosBackward()
+        record(node, (self,), result)
+        node.saved = (save(self),)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, = node.saved
+        self = unpack(saved_self, node, "self", graph)
+        return (-grad * F.sin(self).conj(),)
+
+
+class MaximumBackward(Node):
+    """The gradient of ``maximum``.
+
+    self: where(self == other, grad / 2, where(self < other, 0, grad))
+    other: where(self == other, grad / 2, where(other < self, 0, grad))
+
+    """
+
+    __slots__ = ()
+    op = MAXIMUM
+    kind = SAVING
+    pointwise = True
+    saves_input = ("self", "other")
+
+    @staticmethod
+    def record(result: Any, self: Any, other: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = MaximumBackward()
+        record(node, (self, other), result)
+        node.saved = (save(self), save(other))
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, saved_other = node.saved
+        edge_self, edge_other = node.edges
+        self = saved_self and unpack(saved_self, node, "self", graph)
+        other = saved_other and unpack(saved_other, node, "other", graph)
+        shared_0 = self == other
+        shared_1 = grad / 2
+        grad_self = grad_other = None
+        if edge_self is not None:
+            grad_self = F.where(shared_0, shared_1, F.where(self < other, 0, grad))
+        if edge_other is not None:
+            grad_other = F.where(shared_0, shared_1, F.where(other < self, 0, grad))
+        return grad_self, grad_other
+
+
+class MinimumBackward(Node):
+    """The gradient of ``minimum``.
+
+    self: where(self == other, grad / 2, where(self > other, 0, grad))
+    other: where(self == other, grad / 2, where(other > self, 0, grad))
+
+    """
+
+    __slots__ = ()
+    op = MINIMUM
+    kind = SAVING
+    pointwise = True
+    saves_input = ("self", "other")
+
+    @staticmethod
+    def record(result: Any, self: Any, other: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = MinimumBackward()
+        record(node, (self, other), result)
+        node.saved = (save(self), save(other))
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, saved_other = node.saved
+        edge_self, edge_other = node.edges
+        self = saved_self and unpack(saved_self, node, "self", graph)
+        other = saved_other and unpack(saved_other, node, "other", graph)
+        shared_0 = self == other
+        shared_1 = grad / 2
+        grad_self = grad_other = None
+        if edge_self is not None:
+            grad_self = F.where(shared_0, shared_1, F.where(self > other, 0, grad))
+        if edge_other is not None:
+            grad_other = F.where(shared_0, shared_1, F.where(other > self, 0, grad))
+        return grad_self, grad_other
 
 
 class SqrtBackward(Node):

@@ -103,6 +103,62 @@ LOG = operator(
     fast=True,
 )
 LOG_ = inplace(LOG)
+EXPM1 = operator(
+    "expm1(Tensor self) -> Tensor",
+    shape="same",
+    promote="float",
+    autocast="fp32",
+    tags=("core", "pointwise"),
+    promises={"CPU": "expm1", "CUDA": "expm1"},
+    fast=True,
+)
+EXPM1_ = inplace(EXPM1)
+LOG1P = operator(
+    "log1p(Tensor self) -> Tensor",
+    shape="same",
+    promote="float",
+    autocast="fp32",
+    tags=("core", "pointwise"),
+    promises={"CPU": "log1p", "CUDA": "log1p"},
+    fast=True,
+)
+LOG1P_ = inplace(LOG1P)
+SIN = operator(
+    "sin(Tensor self) -> Tensor",
+    shape="same",
+    promote="float",
+    tags=("core", "pointwise"),
+    promises={"CPU": "sin", "CUDA": "sin"},
+    fast=True,
+)
+SIN_ = inplace(SIN)
+COS = operator(
+    "cos(Tensor self) -> Tensor",
+    shape="same",
+    promote="float",
+    tags=("core", "pointwise"),
+    promises={"CPU": "cos", "CUDA": "cos"},
+    fast=True,
+)
+COS_ = inplace(COS)
+MAXIMUM = operator(
+    "maximum(Tensor self, Tensor other) -> Tensor",
+    shape="broadcast",
+    promote="default",
+    autocast="promote",
+    tags=("core", "pointwise", "ordered"),
+    promises={"CPU": "maximum", "CUDA": "maximum"},
+    fast=True,
+)
+MINIMUM = operator(
+    "minimum(Tensor self, Tensor other) -> Tensor",
+    shape="broadcast",
+    promote="default",
+    autocast="promote",
+    tags=("core", "pointwise", "ordered"),
+    promises={"CPU": "minimum", "CUDA": "minimum"},
+    fast=True,
+)
 SQRT = operator(
     "sqrt(Tensor self) -> Tensor",
     shape="same",

@@ -54,12 +54,17 @@ def compute_dtype(op: Operator, dtype: DType) -> DType:
     """Returns what an operator computes in, given the common dtype of its inputs.
 
     Raises:
-        DTypeError: the operator compares, and complex numbers have no order.
+        DTypeError: the operator compares, and complex numbers have no order; or it is for real numbers only.
     """
     if dtype.is_complex and "ordered" in op.tags:
         raise DTypeError(
             f"{op.display_name}: complex numbers have no order, and the tensors are {dtype.name}"
             + fix("compare .abs() or .real().")
+        )
+    if dtype.is_complex and "real" in op.tags:
+        raise DTypeError(
+            f"{op.display_name}: takes real numbers, and the tensors are {dtype.name}"
+            + fix("apply it to .real(), or to .abs().")
         )
     if op.promote == "float" and not dtype.is_inexact:
         return dt.get_default_dtype()

@@ -14,7 +14,9 @@ from typing import Any, Protocol
 from tensorplay_core.errors import ArgumentError
 from tensorplay_core.testing.sample_specs import (
     ANY,
+    EVEN,
     EXPONENT,
+    ODD,
     POSITIVE,
     PYTHON,
     Domain,
@@ -39,22 +41,32 @@ class Described(Protocol):
     def shape(self) -> str | None:
         """The name of its shape rule."""
 
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Its labels."""
+
 
 # Where an operator is defined, by operator and argument; everywhere else any value but 0 is fine.
 DOMAINS: dict[str, dict[str, Domain]] = {
     "log": {"self": POSITIVE},
+    "log1p": {"self": POSITIVE},
+    "maximum": {"self": EVEN, "other": ODD},
+    "minimum": {"self": EVEN, "other": ODD},
     "sqrt": {"self": POSITIVE},
     "pow": {"self": POSITIVE, "exponent": EXPONENT},
 }
 
 # The kinds of dtype an operator takes: b bool, u unsigned, i signed, f floating, c complex; all where it is not listed.
 KINDS: dict[str, str] = {
-    **dict.fromkeys(("argmax", "ge", "gt", "le", "lt", "max"), "buif"),
+    **dict.fromkeys(("argmax", "max"), "buif"),
     **dict.fromkeys(("linear", "matmul", "neg", "pow", "sgn", "sub"), "uifc"),
     **dict.fromkeys(("cross_entropy", "log_softmax", "rand", "randn", "softmax"), "f"),
     "mean": "fc",
     "relu": "uif",
 }
+
+# The tags of operators that refuse complex numbers.
+REAL = frozenset({"ordered", "real"})
 
 # Arguments that are not of the sample's dtype.
 _DTYPES = {("where", "condition"): "bool"}
@@ -73,6 +85,7 @@ class Maker:
         self.schema = op.schema
         self.name = self.schema.name
         self.rule = op.shape
+        self.real = REAL & {*op.tags} != set()
         self.dtype: DType = by_name(dtype)
         self.random = random.Random(f"{seed} {self.schema.base_name} {dtype}")
         self.tensors = [a for a in self.schema.positional if a.type.is_tensor]
@@ -80,7 +93,7 @@ class Maker:
     @property
     def supported(self) -> bool:
         """Whether the operator takes this dtype."""
-        return self.dtype.kind in KINDS.get(self.name, "buifc")
+        return self.dtype.kind in KINDS.get(self.name, "buifc") and not (self.real and self.dtype.is_complex)
 
     @property
     def inexact(self) -> bool:

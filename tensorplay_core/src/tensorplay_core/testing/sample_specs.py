@@ -124,13 +124,16 @@ class Domain(NamedTuple):
     Attributes:
         eighths: floating values are ``k / 8`` for k in this range, ends included.
         integers: integer values, ends included; an unsigned dtype takes those that are not negative.
+        parity: 0 or 1 where floating values are only the even or only the odd eighths, so that two arguments never tie.
     """
 
     eighths: tuple[int, int] = (-32, 32)
     integers: tuple[int, int] = (-9, 9)
+    parity: int | None = None
 
 
 ANY = Domain()
+EVEN, ODD = Domain((-64, 64), parity=0), Domain((-64, 64), parity=1)
 POSITIVE = Domain((2, 40), (1, 10))
 EXPONENT = Domain((-16, 16), (0, 3))
 
@@ -144,5 +147,7 @@ def values(rng: random.Random, count: int, dtype: DType, domain: Domain = ANY) -
         return [complex(x, y) for x, y in zip(real, imag, strict=True)]
     low, high = domain.integers if dtype.is_integral else domain.eighths
     pool = [k for k in range(low, high + 1) if (k or not low) and (k > 0 or dtype.is_signed or k == low == 0)]
+    if domain.parity is not None and not dtype.is_integral:
+        pool = [k for k in pool if k % 2 == domain.parity]
     drawn = rng.sample(pool, count) if count <= len(pool) else rng.choices(pool, k=count)
     return drawn if dtype.is_integral else [k / 8 for k in drawn]
