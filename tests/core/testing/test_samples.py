@@ -17,15 +17,12 @@ from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.schema import parse_schema
 
 
-
 def words(tags):
     return (tags,) if isinstance(tags, str) else tuple(tags)
 
 
 CONTRACT = [
-    SimpleNamespace(
-        schema=parse_schema(record["func"]), shape=record.get("shape"), tags=words(record.get("tags", []))
-    )
+    SimpleNamespace(schema=parse_schema(record["func"]), shape=record.get("shape"), tags=words(record.get("tags", [])))
     for path in sorted((Path(errors.__file__).parent / "config").glob("native_functions_*.yaml"))
     for record in yaml.safe_load(path.read_text())
 ]
