@@ -51,7 +51,7 @@ def test_the_names_that_people_import() -> None:
     from tensorplay.autograd import grad, gradcheck
     from tensorplay.backends import is_available
     from tensorplay.errors import ShapeError
-    from tensorplay.library import Library, library_impl
+    from tensorplay.library import Library, custom_op, library_impl, opcheck, register_autograd, register_fake
     from tensorplay.nn import functional
     from tensorplay.nn.functional import softmax
     from tensorplay.profiler import profile
@@ -60,6 +60,8 @@ def test_the_names_that_people_import() -> None:
     assert grad is tp.autograd.grad and gradcheck is tp.autograd.gradcheck
     assert backends.is_available is is_available and ShapeError is tp.ShapeError
     assert Library is tp.library.Library and library_impl is tp.library.library_impl
+    assert (custom_op, opcheck) == (tp.library.custom_op, tp.library.opcheck)
+    assert (register_autograd, register_fake) == (tp.library.register_autograd, tp.library.register_fake)
     assert functional.softmax is softmax is tp.softmax and profile is tp.profiler.profile
     assert assert_close is tp.testing.assert_close and force_slow_path is tp.testing.force_slow_path
 

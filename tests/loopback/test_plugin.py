@@ -28,14 +28,20 @@ def test_it_registers_every_operator_of_the_general_kernels():
         plugin = importlib.import_module("tensorplay_loopback.plugin")
     seen = {}
 
+    emitters = []
+
     class Staging:
         def impl(self, op, key, fn, **options):
             seen[op] = (key, fn)
+
+        def emitter(self, key, emit, **options):
+            emitters.append(key)
 
     for block in blocks:
         block.apply(Staging())
     assert set(seen) == set(kernels(numpy))
     assert {key for key, _ in seen.values()} == {"loopback"}
+    assert emitters == ["loopback"]
     assert plugin.tensorplay_probe().ok and plugin.tensorplay_device() is plugin.DEVICE
     assert not plugin.DEVICE.shares_memory_with_host
     assert inspect.getdoc(plugin)

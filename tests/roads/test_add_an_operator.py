@@ -25,35 +25,35 @@ SOURCES = (
 )
 CONFIG = "tensorplay_core/src/tensorplay_core/config"
 RECORD = """
-- func: softsign(Tensor self) -> Tensor
+- func: tanhshrink(Tensor self) -> Tensor
   variants: function, method
   inplace: true
   out: true
   shape: same
   promote: float
   dispatch:
-    CPU, CUDA: softsign
+    CPU, CUDA: tanhshrink
   tags: [pointwise, nn]
-  doc: "``x / (1 + abs(x))``: a sigmoid with slow tails."
+  doc: "``x - tanh(x)``."
 """
 DERIVATIVE = """
-- name: softsign(Tensor self) -> Tensor
-  self: grad / ((1 + self.abs()) * (1 + self.abs()))
+- name: tanhshrink(Tensor self) -> Tensor
+  self: grad * (tanh(self) * tanh(self)).conj()
 """
 KERNELS = "tensorplay_composite/src/tensorplay_composite/arrays/pointwise.py"
 BESIDE = '        "tanh": xp.tanh,\n'
-KERNEL = '        "softsign": lambda self: self / (1 + xp.abs(self)),\n'
+KERNEL = '        "tanhshrink": lambda self: self - xp.tanh(self),\n'
 
 GOOD = """
 import tensorplay as tp
 
 x = tp.tensor([[1.0, -2.0]], requires_grad=True)
-y = tp.softsign(tp.ones(2))
+y = tp.tanhshrink(tp.ones(2))
 reveal_type(y)
-reveal_type(x.softsign())
-tp.tensor([1.0]).softsign_().sum().backward()
-reveal_type(tp.tensor([1.0]).softsign_())
-reveal_type(tp.nn.functional.softsign(x))
+reveal_type(x.tanhshrink())
+tp.tensor([1.0]).tanhshrink_().sum().backward()
+reveal_type(tp.tensor([1.0]).tanhshrink_())
+reveal_type(tp.nn.functional.tanhshrink(x))
 reveal_type(tp.add(x, 2, alpha=3))
 reveal_type(x.max(0))
 reveal_type(x.max())
@@ -120,15 +120,15 @@ WRONG = {
     "tp.index_backward": "attr-defined",
     "tp.nn.functional.no_such": "attr-defined",
     "tp.ones(2).no_such_method()": "attr-defined",
-    "tp.softsign(tp.ones(2), 3)": "call-arg",
-    'tp.softsign("a")': "arg-type",
+    "tp.tanhshrink(tp.ones(2), 3)": "call-arg",
+    'tp.tanhshrink("a")': "arg-type",
     'tp.add(tp.ones(2), "a")': "arg-type",
     "tp.add(tp.ones(2), 1, alhpa=2)": "call-arg",
     "tp.ones(2).sum(dims=0)": "call-arg",
     'tp.sum(tp.ones(2), dim="a")': "arg-type",
     'tp.zeros(2, dtype="float32")': "arg-type",
     "tp.ones(2).max(0.5)": "call-overload",
-    "tp.ones(2).softsign_(1)": "call-arg",
+    "tp.ones(2).tanhshrink_(1)": "call-arg",
     "tp.autograd.grad(tp.ones(2), 1)": "call-overload",
 }
 
@@ -175,47 +175,49 @@ def test_the_copy_is_what_runs(copy: Copy) -> None:
 
 def test_function_method_inplace_and_gradient(copy: Copy) -> None:
     program = """
-import tensorplay as tp
+import numpy, tensorplay as tp
 data = [-3.0, -0.5, 0.0, 0.25, 1.0, 1e30]
-wanted = [v / (1 + abs(v)) for v in data]
+wanted = [v - numpy.tanh(v) for v in data]
 for device in ("cpu", "loopback"):
     for slow in (False, True):
         with tp.testing.force_slow_path() if slow else tp.enable_grad():
             x = tp.tensor(data, dtype=tp.float64, device=device, requires_grad=True)
-            for y in (tp.softsign(x), x.softsign(), x.detach().clone().softsign_(), tp.nn.functional.softsign(x)):
+            f = tp.nn.functional.tanhshrink
+            for y in (tp.tanhshrink(x), x.tanhshrink(), x.detach().clone().tanhshrink_(), f(x)):
                 assert y.device == x.device and y.tolist() == wanted, y
             out = tp.zeros(6, dtype=tp.float64, device=device)
-            assert tp.softsign(x.detach(), out=out) is out and out.tolist() == wanted
-            x.softsign().sum().backward()
-            tp.testing.assert_close(x.grad.cpu(), tp.tensor([1 / (1 + abs(v)) ** 2 for v in data], dtype=tp.float64))
-            z = (x * 1).softsign_()
+            assert tp.tanhshrink(x.detach(), out=out) is out and out.tolist() == wanted
+            x.tanhshrink().sum().backward()
+            slopes = tp.tensor([float(numpy.tanh(v)) ** 2 for v in data], dtype=tp.float64)
+            tp.testing.assert_close(x.grad.cpu(), slopes)
+            z = (x * 1).tanhshrink_()
             assert z._node is not None and z.tolist() == wanted
-assert tp.tensor([1, -1]).softsign().tolist() == [0.5, -0.5] and tp.tensor([1]).softsign().dtype is tp.float32
+assert tp.tensor([0]).tanhshrink().tolist() == [0.0] and tp.tensor([1]).tanhshrink().dtype is tp.float32
 away = tp.tensor([[-2.0, -0.3, 0.4], [3.0, 1.0, 0.01]], dtype=tp.float64, requires_grad=True)
-assert tp.autograd.gradcheck(tp.softsign, [away]) and tp.autograd.gradgradcheck(tp.softsign, [away])
-y = away.softsign()
-assert y._node.name == "SoftsignBackward" and "SoftsignBackward" in repr(y)
-assert [step.key for step in tp.explain(tp.softsign, away).steps], "explained"
+assert tp.autograd.gradcheck(tp.tanhshrink, [away]) and tp.autograd.gradgradcheck(tp.tanhshrink, [away])
+y = away.tanhshrink()
+assert y._node.name == "TanhshrinkBackward" and "TanhshrinkBackward" in repr(y)
+assert [step.key for step in tp.explain(tp.tanhshrink, away).steps], "explained"
 print("done")
 """
     assert copy.run("-c", program) == "done\n"
 
 
 def test_help_and_ops_show(copy: Copy) -> None:
-    shown = copy.run("-c", "import tensorplay as tp; help(tp.softsign)")
+    shown = copy.run("-c", "import tensorplay as tp; help(tp.tanhshrink)")
     for part in (
-        "softsign(input: 'Tensor', *, out: 'Tensor | None' = None) -> 'Tensor'",
-        "tp.softsign(input, *, out=None) -> Tensor",
-        "``x / (1 + abs(x))``: a sigmoid with slow tails.",
+        "tanhshrink(input: 'Tensor', *, out: 'Tensor | None' = None) -> 'Tensor'",
+        "tp.tanhshrink(input, *, out=None) -> Tensor",
+        "``x - tanh(x)``.",
         "Integers and bool compute in the default float dtype.",
-        "self: grad / ((1 + self.abs()) * (1 + self.abs()))",
+        "self: grad * (tanh(self) * tanh(self)).conj()",
     ):
         assert part in shown, shown
-    shown = copy.run("-m", "tensorplay", "ops", "show", "softsign")
+    shown = copy.run("-m", "tensorplay", "ops", "show", "tanhshrink")
     for part in (
-        "softsign(Tensor self) -> Tensor\n",
-        "self: grad / ((1 + self.abs()) * (1 + self.abs()))",
-        "SoftsignBackward",
+        "tanhshrink(Tensor self) -> Tensor\n",
+        "self: grad * (tanh(self) * tanh(self)).conj()",
+        "TanhshrinkBackward",
         "tensorplay-cpu",
         "arrays/pointwise.py",
     ):
@@ -228,14 +230,14 @@ def test_it_is_checked_as_every_operator_is(copy: Copy) -> None:
 import tensorplay as tp
 from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.testing.samples import samples
-op = REGISTRY.find("softsign")
-assert op.fast and op.node.__name__ == "SoftsignBackward" and REGISTRY.find("softsign_").functional is op
+op = REGISTRY.find("tanhshrink")
+assert op.fast and op.node.__name__ == "TanhshrinkBackward" and REGISTRY.find("tanhshrink_").functional is op
 count = 0
 for sample in samples(op, dtype="float64"):
     args, kwargs = sample.build(tp, "cpu")
-    fast = tp.softsign(*args, **kwargs)
+    fast = tp.tanhshrink(*args, **kwargs)
     with tp.testing.force_slow_path():
-        tp.testing.assert_close(tp.softsign(*args, **kwargs), fast)
+        tp.testing.assert_close(tp.tanhshrink(*args, **kwargs), fast)
     count += 1
 print(count > 3)
 """

@@ -31,8 +31,8 @@ SOURCES = [
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 USER = """import tensorplay as tp
 
-def slow_tails(x: tp.Tensor) -> tp.Tensor:
-    return tp.softsign(x) + x.softsign() + x.clone().softsign_()
+def three_ways(x: tp.Tensor) -> tp.Tensor:
+    return tp.quick_gelu(x) + x.quick_gelu() + x.clone().quick_gelu_()
 """
 PICTURES = ("text", "mermaid")
 BLOCK = re.compile(r"(?:<!-- (?P<note>[^\n]*) -->\n)?```(?P<language>\w+)\n(?P<text>.*?)```\n", re.S)
@@ -98,7 +98,16 @@ def written(document: str, part: Snippet, tmp_path: Path, env: dict[str, str] | 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_snippet_is_of_a_kind_that_is_tested(document: str) -> None:
     for part in snippets(document):
-        known = ("not run: ", "file: ", "part of: ", "new file: ", "append to: ", "after ", "in the new folder")
+        known = (
+            "not run: ",
+            "example: ",
+            "file: ",
+            "part of: ",
+            "new file: ",
+            "append to: ",
+            "after ",
+            "in the new folder",
+        )
         assert part.note.startswith(known) or part.language in ("pycon", "console", *PICTURES), part
 
 
@@ -154,7 +163,7 @@ def test_an_operator_in_a_record_and_a_line(document: str, tmp_path: Path) -> No
             assert text.count(anchor) == 1
             path.write_text(text.replace(anchor, anchor + part.text), encoding="utf-8")
             edits += 1
-    assert edits == 3
+    assert edits == (1 if document == "README.md" else 3)
     for part in snippets(document):
         if part.note == "after the edits" and part.language == "console":
             for command, output in commands(part.text):
@@ -167,9 +176,8 @@ def test_an_operator_in_a_record_and_a_line(document: str, tmp_path: Path) -> No
         env["MYPYPATH"] = env["PYTHONPATH"]
         checked = execute("mypy --strict --follow-imports=silent --config-file= user.py", tmp_path, env)
         assert "Success: no issues found" in checked, checked
-        assert "``x / (1 + abs(x))``" in execute(
-            "python -c 'import tensorplay as tp; help(tp.softsign)'", tmp_path, env
-        )
+        shown = execute("python -c 'import tensorplay as tp; help(tp.quick_gelu)'", tmp_path, env)
+        assert "``x * sigmoid(1.702 * x)``" in shown, shown
 
 
 def test_write_a_backend(tmp_path: Path) -> None:

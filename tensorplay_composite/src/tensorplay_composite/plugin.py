@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorplay_composite.operators import KERNELS
+from tensorplay_composite.operators import KERNELS, math
 from tensorplay_core.plugins import Availability, hookimpl, library_impl
 
 
@@ -12,6 +12,7 @@ from tensorplay_core.plugins import Availability, hookimpl, library_impl
 def _(m: Any) -> None:
     for name, kernel in KERNELS.items():
         m.impl(name, kernel)
+    m.emitter(math.emit)
 
 
 @hookimpl

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "ArgumentError",
+    "AutocastError",
     "AutogradError",
     "BackendConflict",
     "BackendError",
@@ -23,6 +24,8 @@ __all__ = [
     "EnvironmentVariableError",
     "KernelError",
     "KernelMissing",
+    "NoDataError",
+    "OpCheckError",
     "RegistrationError",
     "SchemaError",
     "ShapeError",
@@ -79,8 +82,20 @@ class KernelMissing(TensorPlayError, NotImplementedError):
     """No kernel serves this operator at any key of the call."""
 
 
+class NoDataError(TensorPlayError, NotImplementedError):
+    """Something asks a meta tensor for its elements, of which it has none."""
+
+
 class KernelError(TensorPlayError, RuntimeError):
     """A kernel raised, or returned something that its operator does not promise."""
+
+
+class OpCheckError(TensorPlayError, AssertionError):
+    """An operator does not do what it was registered to do, as ``opcheck`` found."""
+
+
+class AutocastError(TensorPlayError, RuntimeError):
+    """An operator that is unsafe to autocast, or a kernel of autocast that was reached while autocast is off."""
 
 
 class AutogradError(TensorPlayError, RuntimeError):

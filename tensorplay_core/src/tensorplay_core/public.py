@@ -6,8 +6,9 @@ from importlib import import_module
 from math import inf, nan, pi
 from typing import Any
 
+import tensorplay_core.autocast
 import tensorplay_core.ops.load  # noqa: F401  defines the operators and binds the methods of Tensor
-from tensorplay_core import errors
+from tensorplay_core import errors, library
 from tensorplay_core.autograd import public as autograd
 from tensorplay_core.autograd.modes import (
     enable_grad,
@@ -17,7 +18,6 @@ from tensorplay_core.autograd.modes import (
     no_grad,
     set_grad_enabled,
 )
-from tensorplay_core.dispatch import library
 from tensorplay_core.dispatch.devices import default_device as get_default_device
 from tensorplay_core.ops import _generated_public as functions
 from tensorplay_core.ops import nn

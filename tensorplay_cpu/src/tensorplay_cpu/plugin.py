@@ -9,12 +9,15 @@ from typing import Any
 
 from tensorplay_core.plugins import Availability, DeviceAPI, hookimpl, library_impl
 from tensorplay_cpu.kernels import DEVICE, cpu_kernels
+from tensorplay_cpu.math import emitter
 
 
 @library_impl("CPU", "ArraysCPU")
 def _(m: Any) -> None:
-    for name, kernel in cpu_kernels().items():
+    kernels = cpu_kernels()
+    for name, kernel in kernels.items():
         m.impl(name, kernel)
+    m.emitter(emitter(kernels))
 
 
 @hookimpl

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
 import cupy
 
-from tensorplay_composite.arrays import ArrayDevice, Kernel, Kernels, kernels
+from tensorplay_composite.arrays import ArrayDevice, Kernel, Kernels, emitter, kernels
+from tensorplay_core.types.program import Program
 
 
 class CudaDevice(ArrayDevice):
@@ -54,6 +56,22 @@ def cuda_kernels(device: CudaDevice, count: int) -> Kernels:
     """
     made = kernels(cupy, random=device.random)
     return made if count < 2 else {name: on_its_device(kernel) for name, kernel in made.items()}
+
+
+def cuda_emitter(made: Kernels, count: int) -> Callable[[Program], Kernel | None]:
+    """Returns what makes kernels of formulas; with several devices, each runs on that of its arrays.
+
+    Args:
+        made: the kernels of the formulas' steps.
+        count: how many devices there are.
+    """
+    emit = emitter(cupy, made)
+
+    def emit_for_each_device(program: Program) -> Kernel | None:
+        kernel = emit(program)
+        return None if kernel is None else on_its_device(kernel)
+
+    return emit if count < 2 else emit_for_each_device
 
 
 def on_its_device(kernel: Kernel) -> Kernel:

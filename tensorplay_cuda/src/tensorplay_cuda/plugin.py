@@ -26,10 +26,13 @@ def _device() -> Any:
 
 @library_impl("CUDA", "ArraysCUDA")
 def _(m: Any) -> None:
-    from tensorplay_cuda.device import cuda_kernels
+    from tensorplay_cuda.device import cuda_emitter, cuda_kernels
 
-    for name, kernel in cuda_kernels(_device(), _availability().device_count).items():
+    count = _availability().device_count
+    made = cuda_kernels(_device(), count)
+    for name, kernel in made.items():
         m.impl(name, kernel)
+    m.emitter(cuda_emitter(made, count))
 
 
 @hookimpl

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import io
 import json
 import os
 import subprocess
 import sys
 import sysconfig
+import time
 from pathlib import Path
 from typing import Any
 
@@ -270,6 +273,26 @@ def test_explain_exits_with_1_where_the_call_fails_and_2_where_it_cannot_be_read
 # -------------------------------------------------------------------------------------------------------------- codegen
 
 
+@pytest.fixture
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder of its own, in which nothing is known."""
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    return folder
+
+
+def test_codegen_is_not_run_again_where_nothing_has_changed(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = run("codegen", "--check").stdout
+    assert len(list(cache.rglob("*"))) == 3, "one stamp"
+    from tensorplay_core.codegen.context import CodegenContext
+
+    monkeypatch.setattr(CodegenContext, "load", classmethod(lambda cls: pytest.fail("it ran")))
+    assert run("codegen", "--check").stdout == first == run("codegen").stdout
+    with pytest.raises(pytest.fail.Exception, match="it ran"):
+        CliRunner().invoke(main, ["codegen", "--check", "--report"], catch_exceptions=False)
+
+
+@pytest.mark.usefixtures("cache")
 def test_codegen_check_of_this_tree() -> None:
     shown = run("codegen", "--check").stdout
     assert shown.startswith("codegen: ") and shown.count("\n") == 1 and "nothing to do" in shown
@@ -280,8 +303,7 @@ def test_codegen_check_of_this_tree() -> None:
 def test_codegen_finds_and_mends_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tensorplay_core.codegen.context import CodegenContext
 
-    real = CodegenContext.load()
-    context = CodegenContext(real.contract, tmp_path, real.ops)
+    context = CodegenContext.load().into(tmp_path)
     monkeypatch.setattr(CodegenContext, "load", classmethod(lambda cls: context))
     shown = run("codegen", "--targets", "schemas").stdout
     assert shown.startswith("codegen: wrote ")
@@ -296,7 +318,47 @@ def test_codegen_finds_and_mends_a_difference(tmp_path: Path, monkeypatch: pytes
 
 def test_codegen_options() -> None:
     assert "Did you mean 'schemas'" in run("codegen", "--targets", "schema", code=2).stderr
-    assert "written by hand: arange" in run("codegen", "--check", "--report").stdout
+    assert "a plugin's contract needs --out" in run("codegen", "--contract", ".", code=2).stderr
+    assert "give its contract too, with --contract" in run("codegen", "--out", ".", code=2).stderr
+
+
+def test_codegen_report() -> None:
+    shown = run("codegen", "--check", "--report").stdout
+    flat = " ".join(shown.split())
+    assert "Written by hand: 12 ops/creation.py arange, as_tensor" in flat and "Skipped variants: none" in flat
+    assert "inplace _generated_inplace_activation.py" in flat
+    assert "no input is a tensor: empty, zeros" in flat and "linear, cross_entropy" in flat
+    assert all(len(line) <= 80 for line in shown.splitlines()), "folded, not cut"
+    found = data("codegen", "--check")["report"]
+    assert found["handwritten"]["arange"] == "ops/creation.py" and found["skipped"] == []
+    assert found["written"] + found["symbolic"] + len(found["without"]) == found["operators"]
+    assert all(operator["declared"] for operator in found["without"]), "every gap in our contract has its reason"
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("patience", "terminal"), [(0.0, True), (60.0, True), (0.0, False)])
+def test_codegen_shows_a_bar_after_a_while_and_on_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, patience: float, terminal: bool
+) -> None:
+    module = importlib.import_module("tensorplay_core.cli.codegen")
+
+    stream = Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(module, "PATIENCE", patience)
+    with module.Bar() as bar:
+        bar("nodes", 3, 9)
+        deadline = time.monotonic() + 5
+        while patience == 0 and terminal and "nodes" not in stream.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.02)
+    shown = stream.getvalue()
+    assert ("nodes" in shown and "3/9" in shown) is (terminal and patience == 0), shown
 
 
 # ----------------------------------------------------------------------------------------------------------------- demo

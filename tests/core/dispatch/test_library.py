@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tensorplay as tp
-from tensorplay_core.dispatch.context import include
+from tensorplay_core.dispatch.context import Scope
 from tensorplay_core.dispatch.keys import DispatchKey
 from tensorplay_core.dispatch.library import collect, library_impl
 from tensorplay_core.dispatch.registry import REGISTRY
@@ -211,13 +211,14 @@ def test_a_fallback_serves_every_operator_that_has_no_kernel_there():
     with closing(Library("tp", "IMPL")) as lib:
         lib.impl("mul", lambda a, b: tp.tensor([99.0]), "AutocastCPU")
         lib.fallback(fallback, "AutocastCPU")
-        assert (x + x).item() == 4.0 and seen == []  # the key is not in the set
-        with include(1 << DispatchKey.AutocastCPU):
-            assert tp.sub(x, x).item() == 0.0
+        assert (-x).item() == -2.0 and seen == []  # the key is not in the set
+        with Scope(autocast={"cpu": tp.bfloat16}):
+            assert (-x).item() == -2.0
             assert (x * x).item() == 99.0
-            assert tp.add(x, x, alpha=2).item() == 6.0
-        assert len(seen) >= 2
-    with include(1 << DispatchKey.AutocastCPU):
+            assert x.clone().item() == 2.0
+            assert (x + x).item() == 4.0  # its policy has a kernel there
+        assert {"neg", "clone"} <= set(seen) and "add" not in seen
+    with Scope(autocast={"cpu": tp.bfloat16}):
         assert (x * x).item() == 4.0
 
 

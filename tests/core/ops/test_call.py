@@ -15,6 +15,7 @@ from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.errors import DeviceMismatch, KernelError, KernelMissing
 from tensorplay_core.ops.arguments import bind, normalise, tensors_in
 from tensorplay_core.ops.call import key_set_of_call
+from tensorplay_core.ops.kernels import promoted_tensors
 from tensorplay_core.ops.typing_rules import scalars_to_tensors
 from tensorplay_core.testing import assert_close, force_slow_path
 from tensorplay_core.testing.samples import samples
@@ -283,6 +284,8 @@ def test_the_specialised_kernel_and_composite_agree(name, dtype):
             continue  # a Composite kernel of its own promotes nothing
         positional, keywords = normalise(op, *bind(op, args, kwargs))
         positional = scalars_to_tensors(op, positional)
+        if composite.emitted:  # core promotes for it
+            positional = promoted_tensors(op, positional, keywords)
         specialised = getattr(getattr(tp.ops.tp, op.name), op.overload or "default")(*args, **kwargs)
         general = composite.function(*positional, **keywords)
         assert_close(

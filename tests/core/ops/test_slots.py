@@ -50,7 +50,7 @@ def test_a_call_that_the_fast_path_cannot_serve_fills_nothing():
     assert slot() is unresolved
 
 
-@pytest.mark.parametrize("scope", [force_slow_path, lambda: include(1 << 12), lambda: tp.profiler.profile()])
+@pytest.mark.parametrize("scope", [force_slow_path, lambda: include(1 << 5), lambda: tp.profiler.profile()])
 def test_nothing_is_filled_while_something_special_is_open(scope):
     x = tp.ones(2)
     with scope():

@@ -316,6 +316,24 @@ def test_composite_comes_first_then_the_owner_then_its_extenders(site: Any) -> N
     }  # fmt: skip
 
 
+def test_a_device_of_cores_own_takes_composite_and_the_extenders_that_name_it_once(site: Any) -> None:
+    note = "import builtins\nbuiltins.ORDER = [*getattr(builtins, 'ORDER', []), '{}']\n"
+    site.add("foo", site.source("foo"))
+    site.add("composite", site.source("Composite", note.format("composite"), device=False))
+    for name, extends in (("apack", "[own]"), ("broken", "[own]"), ("other", "[foo]")):
+        site.add(name, note.format(name) + "1 / 0\n" * (name == "broken"), yaml=f"extends: {extends}")
+    script = """
+    import builtins
+    MANAGER.extend_device("own"); MANAGER.extend_device("own")
+    show([getattr(builtins, "ORDER", []), {r.name: str(r.state) for r in MANAGER.records()}])
+    """
+    order, states = site.run(script)
+    assert order == ["composite", "apack", "broken"]
+    assert (states["composite"], states["broken"]) == ("active", "error")
+    assert states["foo"] == states["other"] == "discovered"
+    assert site.run(script, TENSORPLAY_BACKEND_AUTOLOAD="0")[0] == []
+
+
 def test_the_failure_of_an_extender_leaves_the_owner_active(site: Any) -> None:
     site.add("foo", site.source("foo"))
     site.add("composite", "raise SystemExit")

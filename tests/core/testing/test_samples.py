@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import yaml
 
 from tensorplay_core import errors
+from tensorplay_core.codegen.context import CodegenContext
 from tensorplay_core.ops.shapes import RULES, Shaped
 from tensorplay_core.testing.sample_specs import Named, TensorSpec
 from tensorplay_core.testing.samples import BY_NAME, BY_RULE, samples
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.schema import parse_schema
 
-
-def words(tags):
-    return (tags,) if isinstance(tags, str) else tuple(tags)
-
-
-CONTRACT = [
-    SimpleNamespace(schema=parse_schema(record["func"]), shape=record.get("shape"), tags=words(record.get("tags", [])))
-    for path in sorted((Path(errors.__file__).parent / "config").glob("native_functions_*.yaml"))
-    for record in yaml.safe_load(path.read_text())
-]
+CONTRACT = CodegenContext.load().contract.functions
 BY_OP = {op.schema.base_name: op for op in CONTRACT}
 DTYPES = ["bool", "uint8", "int64", "float16", "bfloat16", "float32", "float64", "complex64"]
 

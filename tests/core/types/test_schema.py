@@ -220,6 +220,10 @@ ERRORS = {
     "add(Tensor(!) a) -> Tensor": (11, "expected the name of an alias set, such as 'a', found '!'"),
     "add(Tensor(a! a) -> Tensor": (14, "expected ')' at the end of the alias annotation, found 'a'"),
     "add(Tensor a) -> Tensor(b)": (23, "the result shares alias set 'b', but no argument is in it"),
+    "add(int a=) -> Tensor": (10, "expected a default value, found ')'"),
+    f"add(int[] a={'[' * 9}) -> Tensor": (20, "a default nested this deep means nothing"),
+    f"add(int a={'9' * 41}) -> Tensor": (10, "this integer is too long"),
+    f"add(int{'[]' * 9} a) -> Tensor": (23, "a type nested this deep means nothing"),
     "add(Tensor a) -> (Tensor x, Tensor x)": (35, "two results are named 'x'"),
 }
 

@@ -2,7 +2,7 @@
 
 import numpy
 
-from tensorplay_composite.arrays import ArrayDevice, kernels
+from tensorplay_composite.arrays import ArrayDevice, emitter, kernels
 from tensorplay_core.plugins import Availability, hookimpl, library_impl
 
 DEVICE = ArrayDevice(numpy)
@@ -10,8 +10,10 @@ DEVICE = ArrayDevice(numpy)
 
 @library_impl("loopback", "ArraysLoopback")
 def _(m):
-    for name, kernel in kernels(numpy, random=DEVICE.random).items():
+    made = kernels(numpy, random=DEVICE.random)
+    for name, kernel in made.items():
         m.impl(name, kernel)
+    m.emitter(emitter(numpy, made))
 
 
 @hookimpl

@@ -2,7 +2,7 @@
 
 ``kernels(xp)`` gives a NumPy-like module ``xp`` the operators of the contract, and :class:`ArrayDevice` the rest of
 what a device needs. Together they are a whole backend; one that knows better replaces some of the kernels with its own:
-``{**kernels(xp), **its_own}``.
+``{**kernels(xp), **its_own}``. ``emitter(xp, kernels)`` makes of these the operators that are given by ``math`` alone.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Any
 from tensorplay_composite.arrays import creation, indexing, linalg, nn, pointwise, reduction, view
 from tensorplay_composite.arrays._support import Kernel, Kernels, Support, quietly
 from tensorplay_composite.arrays.device import ArrayDevice
+from tensorplay_composite.arrays.math import emitter
 from tensorplay_composite.arrays.random import HostRandom
 
-__all__ = ["ArrayDevice", "HostRandom", "Kernel", "Kernels", "Support", "kernels", "quietly"]
+__all__ = ["ArrayDevice", "HostRandom", "Kernel", "Kernels", "Support", "emitter", "kernels", "quietly"]
 
 _FAMILIES = (pointwise, reduction, view, indexing, linalg, nn)
 

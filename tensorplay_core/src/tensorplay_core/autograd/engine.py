@@ -136,7 +136,8 @@ class Pass:
                         if kind == OUTPUT:
                             self._hand_over(node, grad)
                             break
-                        grad = [self._zeros(node, i) if g is None else g for i, g in enumerate(grad)]
+                        if not node.takes_none:
+                            grad = [self._zeros(node, i) if g is None else g for i, g in enumerate(grad)]
                     grads = node.backward(grad, graph)
                     pointwise = node.pointwise
                     after = None

@@ -49,6 +49,8 @@ class Node:
     kind: ClassVar[int] = PLAIN
     pointwise: ClassVar[bool] = False
     """Whether every gradient has the shape of the result, which the generator proves from the formulas."""
+    takes_none: ClassVar[bool] = False
+    """Whether it is given None for a result that no gradient reached, rather than zeros."""
     saves_input: ClassVar[tuple[str, ...]] = ()
     """The inputs whose values are saved: an in-place call must copy the one that it overwrites."""
 
@@ -138,13 +140,14 @@ class NoFormula(Node):
 
     def backward(self, grad: Any, graph: bool) -> Gradients:
         """Raises: a gradient is never silently lost."""
-        name = self.operator.display_name
+        op = self.operator
+        if "!)" in op.schema_text:
+            remedy = "define an operator that returns new tensors, and register the gradient for that one"
+        else:
+            remedy = f'give it one: tp.library.register_autograd("{op.qualified_name}", backward, setup_context=...)'
         raise AutogradError(
-            f"{name} has no gradient formula, so no gradient can pass through it"
-            + fix(
-                "give it one (Library.impl(op, kernel, 'Autograd', with_keyset=True), or a derivative record in the "
-                "contract), or detach() its inputs."
-            )
+            f"{op.display_name} has no gradient formula, so no gradient can pass through it"
+            + fix(f"{remedy}; or a derivative record in its contract; or detach() its inputs.")
         )
 
 

@@ -2,53 +2,190 @@
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from tensorplay_core.cli.common import Command, json_option, plural, print_json, usage_error
+from tensorplay_core.cli.common import Command, console, json_option, paragraph, plural, print_json, usage_error
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from tensorplay_core.codegen.context import CodegenContext
+    from tensorplay_core.codegen.generate import Result
+    from tensorplay_core.codegen.report import Report
+    from tensorplay_core.codegen.stamp import Stamp
+
+PATIENCE = 2.0
+"""Seconds after which a run shows how far it is."""
+_Place = click.Path(path_type=Path)
 
 
 @click.command(cls=Command)
 @click.option("--check", is_flag=True, help="Write nothing; print the differences, and exit with 1 if there are any.")
 @click.option("--targets", help="Only these targets, with commas between. Without it, all of them.")
-@click.option("--report", is_flag=True, help="Also list the files, and the functions that are written by hand.")
+@click.option("--report", is_flag=True, help="Also list files, skipped variants, handwritten functions, and gradients.")
+@click.option(
+    "--contract", "contracts", multiple=True, type=_Place,
+    help="A plugin's contract: native_functions*.yaml, or a folder of such files. Give it several times for several.",
+)  # fmt: skip
+@click.option("--out", type=_Place, help="The plugin's package, which gets the generated files.")
+@click.option("--package", help="The package's dotted name, where the __init__.py files around --out do not tell it.")
+@click.option("--docs", type=_Place, help="Also write pages about the plugin's operators to this folder.")
 @json_option
-def codegen(check: bool, targets: str | None, report: bool, as_json: bool) -> None:
+def codegen(
+    check: bool,
+    targets: str | None,
+    report: bool,
+    contracts: tuple[Path, ...],
+    out: Path | None,
+    package: str | None,
+    docs: Path | None,
+    as_json: bool,
+) -> None:
     """Bring the generated files up to date.
 
-    They are made from the contract, in tensorplay_core/config, and lie in tensorplay_core/ops of the source tree.
+    They are made from the contract, in tensorplay_core/config, and lie in tensorplay_core/ops of the source tree; or,
+    with --contract and --out, from a plugin's contract, and lie in its package.
     """
-    from tensorplay_core.codegen.context import CodegenContext
+    from tensorplay_core.codegen import report as reports
     from tensorplay_core.codegen.generate import TARGETS, generate
+    from tensorplay_core.codegen.stamp import digest_of
     from tensorplay_core.errors import did_you_mean
 
     chosen = tuple(name.strip() for name in targets.split(",") if name.strip()) if targets is not None else TARGETS
     for name in chosen or ("",):
         if name not in TARGETS:
             usage_error(f"there is no target {name!r}.{did_you_mean(name, TARGETS)} Targets: {', '.join(TARGETS)}.")
-    context = CodegenContext.load()
-    result = generate(context, chosen, check=check)
-    finding = check and not result.clean
+    _check_options(contracts, out, package, docs)
+    stamp = _stamp(contracts, out, package, docs) if targets is None else None
+    if stamp is not None and not report and not as_json and (count := stamp.is_known()) is not None:
+        click.echo(_said(check, 0, 0, count))
+        return
+    with Bar() as bar:
+        context = _context(contracts, out, package, docs)
+        result = generate(context, chosen, check=check, progress=bar)
+    if stamp is not None and (result.clean or not check):
+        stamp.keep(digest_of((str(path.resolve()), text.encode()) for path, text in result.files.items()))
+    found = reports.report(context) if report or as_json else None
     if as_json:
-        print_json({
-            "clean": result.clean, "checked_only": check, "out": str(context.out), "targets": list(chosen),
-            "written": list(result.written), "removed": list(result.removed), "unchanged": list(result.unchanged),
-            "diffs": list(result.diffs), "handwritten": list(result.handwritten),
-        })  # fmt: skip
+        print_json(_plain(context, result, found, check, chosen))
     else:
         for diff in result.diffs:
             click.echo(diff, nl=not diff.endswith("\n"))
-        if report:
-            for kind, names in (
-                ("to write" if check else "wrote", result.written),
-                ("to remove" if check else "removed", result.removed),
-                ("as it should be", result.unchanged),
-                ("written by hand", result.handwritten),
-            ):
-                for name in names:
-                    click.echo(f"{kind}: {name}")
+        if found is not None:
+            _print_report(result, found, check)
         click.echo(_said(check, len(result.written), len(result.removed), len(result.unchanged)))
-    if finding:
+    if check and not result.clean:
         click.get_current_context().exit(1)
+
+
+def _check_options(contracts: tuple[Path, ...], out: Path | None, package: str | None, docs: Path | None) -> None:
+    if contracts and out is None:
+        usage_error("a plugin's contract needs --out, the folder of its package")
+    for option, value in (("--out", out), ("--package", package), ("--docs", docs)):
+        if value is not None and not contracts:
+            usage_error(f"{option} says where a plugin's files go; give its contract too, with --contract")
+
+
+def _stamp(contracts: tuple[Path, ...], out: Path | None, package: str | None, docs: Path | None) -> Stamp:
+    """Returns what tells whether a whole run would find everything as it should be."""
+    from tensorplay_core.codegen.context import own_folders
+    from tensorplay_core.codegen.plugin import folders_of
+    from tensorplay_core.codegen.stamp import Stamp
+
+    if out is None:
+        return Stamp((), own_folders())
+    return Stamp(contracts, folders_of(out, docs), (package, _keys()))
+
+
+def _keys() -> list[str]:
+    """Returns every dispatch key, those of the devices of installed backends too."""
+    from tensorplay_core.dispatch.keys import valid_names
+    from tensorplay_core.plugins import public
+
+    public.list(load=False)
+    return list(valid_names())
+
+
+def _context(contracts: tuple[Path, ...], out: Path | None, package: str | None, docs: Path | None) -> CodegenContext:
+    """Returns what to generate from and where to: our own contract, or a plugin's."""
+    from tensorplay_core.codegen.context import CodegenContext
+    from tensorplay_core.codegen.plugin import load_plugin
+
+    if out is None:
+        return CodegenContext.load()
+    return load_plugin(contracts, out, package=package, docs=docs, dispatch_keys=_keys())
+
+
+def _plain(
+    context: CodegenContext, result: Result, found: Report | None, check: bool, targets: tuple[str, ...]
+) -> dict[str, Any]:
+    return {
+        "clean": result.clean, "checked_only": check, "out": str(context.out), "targets": list(targets),
+        "written": list(result.written), "removed": list(result.removed), "unchanged": list(result.unchanged),
+        "diffs": list(result.diffs), "files": {name: list(files) for name, files in result.targets.items()},
+        "report": found.as_json() if found is not None else None,
+    }  # fmt: skip
+
+
+def _print_report(result: Result, found: Report, check: bool) -> None:
+    out = console()
+    _heading(out, "Targets")
+    for target, files in result.targets.items():
+        _entry(out, target, ", ".join(files) or "nothing to write", 16)
+    for title, names in (("To write" if check else "Written", result.written), ("Removed", result.removed)):
+        if names:
+            _heading(out, title)
+            paragraph(out, ", ".join(names), 2)
+    _heading(out, f"Skipped variants: {len(found.skipped) or 'none'}")
+    for skipped in found.skipped:
+        _entry(out, skipped.name, f"{skipped.variant} of {skipped.operator}: {skipped.reason}", 24)
+    _heading(out, f"Written by hand: {len(found.handwritten) or 'none'}")
+    for file in dict.fromkeys(found.handwritten.values()):
+        _entry(out, file, ", ".join(name for name, where in found.handwritten.items() if where == file), 24)
+    out.print()
+    _print_gradients(out, found)
+    out.print()
+
+
+def _print_gradients(out: Console, found: Report) -> None:
+    out.print(f"Gradients of {plural(found.operators, 'operator')}", style="bold")
+    counts = [("written", found.written), ("symbolic", found.symbolic), ("without", len(found.without))]
+    for label, count in counts:
+        _entry(out, label, str(count), 16)
+    by_reason: dict[str, list[str]] = {}
+    for operator in found.without:
+        by_reason.setdefault(operator.reason.partition(" at ")[0], []).append(operator.operator)
+    raising = {operator.reason for operator in found.without if not operator.declared}
+    for reason, names in sorted(by_reason.items(), key=lambda item: item[0] in raising):
+        out.print()
+        paragraph(out, f"{reason}:", 2, "yellow" if reason in raising else "")
+        paragraph(out, ", ".join(names), 4)
+
+
+def _heading(out: Console, text: str) -> None:
+    out.print()
+    out.print(text, style="bold", markup=False)
+
+
+def _entry(out: Console, label: str, text: str, margin: int) -> None:
+    """Prints a label and a text beside it that folds; a long label has a line of its own."""
+    lines = _folded(text, max(out.width - margin - 2, 20))
+    first = f"  {label.ljust(margin)}" if len(label) < margin else f"  {label}\n  {' ' * margin}"
+    out.print((first + lines[0]).rstrip(), markup=False, soft_wrap=True)
+    for line in lines[1:]:
+        out.print(" " * (margin + 2) + line, markup=False, soft_wrap=True)
+
+
+def _folded(text: str, width: int) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, width, break_on_hyphens=False) or [""]
 
 
 def _said(check: bool, written: int, removed: int, unchanged: int) -> str:
@@ -58,3 +195,58 @@ def _said(check: bool, written: int, removed: int, unchanged: int) -> str:
     parts += [f"{plural(removed, 'file')} to remove" if check else f"removed {removed}"] if removed else []
     hint = ". Bring them up to date: tensorplay codegen" if check else ""
     return f"codegen: {', '.join(parts)}, {unchanged} unchanged{hint}"
+
+
+class Bar:
+    """A bar on stderr that appears when a run takes long, and on a terminal only."""
+
+    def __init__(self) -> None:
+        """Waits."""
+        self._lock = threading.Lock()
+        self._state = ("the contract", 0, 1)
+        self._timer: threading.Timer | None = None
+        self._progress: Progress | None = None
+        self._task: Any = None
+
+    def __enter__(self) -> Bar:
+        """Begins to wait."""
+        out = console(stderr=True)
+        if out.is_terminal:
+            self._timer = threading.Timer(PATIENCE, self._show, (out,))
+            self._timer.daemon = True
+            self._timer.start()
+        return self
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Tells which target is at work, how many are done, and how many there are."""
+        with self._lock:
+            self._state = (what, done, total)
+            self._update()
+
+    def _show(self, out: Console) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        columns = (TextColumn("codegen: {task.description}"), BarColumn(), MofNCompleteColumn())
+        with self._lock:
+            if self._timer is None:  # it is over
+                return
+            self._progress = Progress(*columns, console=out, transient=True)
+            self._task = self._progress.add_task("")
+            self._update()
+            self._progress.start()
+
+    def _update(self) -> None:
+        if self._progress is not None:
+            what, done, total = self._state
+            self._progress.update(self._task, description=what, completed=done, total=total)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Takes the bar away."""
+        with self._lock:
+            timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+        if self._progress is not None:
+            self._progress.stop()

@@ -144,7 +144,7 @@ def page_keys(device: str) -> list[tuple[str, int]]:
 
 
 def _operators() -> list[Operator]:
-    import tensorplay_core.ops.load  # noqa: F401
+    import tensorplay_core.autocast  # noqa: F401  the operators, and what autocast does to them
     from tensorplay_core.dispatch.registry import REGISTRY
 
     return sorted(
@@ -180,6 +180,7 @@ def in_full(op: Operator) -> dict[str, Any]:
     return {
         **summary(op),
         "doc": _doc(op),
+        "formula": _formula(op),
         "gradients": _gradients(op),
         "promises": {key: list(kernels) for key, kernels in op.promises.items()},
         "defined_at": op.where or None,
@@ -222,13 +223,29 @@ def _doc(op: Operator) -> str:
     return " ".join(paragraphs[start].split()) if len(paragraphs) > start else ""
 
 
+def _formula(op: Operator) -> str | None:
+    """Returns what a pointwise operator computes: as its docstring has it, or else step by step."""
+    source = op.functional if op.functional is not None else op
+    if source.math is None:
+        return None
+    written = re.search(r"^Formula:\n((?:    .*\n?)+)", inspect.getdoc(source.function) or "", re.M)
+    return " ".join(written[1].split()) if written else "; ".join(str(source.math).splitlines())
+
+
 def _gradients(op: Operator) -> list[str]:
     """Returns the derivative formulas, which the generator wrote into the docstring of the node class."""
     source = op.functional if op.functional is not None else op
-    if source.node is None:
+    registered = op.kernel_at("Autograd")
+    node = source.node or getattr(registered.function if registered is not None else None, "node", None)
+    if node is None:
         return []
-    lines = (inspect.getdoc(source.node) or "").splitlines()[1:]
-    return [line for line in lines if re.match(r"[\w, ]+: ", line)]
+    lines = (inspect.getdoc(node) or "").splitlines()[1:]
+    found = [line for line in lines if re.match(r"[\w, ]+: ", line)]
+    if source.node is None:  # registered at run time: each line ends with its file and line
+        from tensorplay_core.ops.explain_road import short_location
+
+        found = [re.sub(r"\(([^()]+:\d+)\)$", lambda m: f"({short_location(m[1])})", line) for line in found]
+    return found
 
 
 def _print(op: dict[str, Any]) -> None:
@@ -240,7 +257,8 @@ def _print(op: dict[str, Any]) -> None:
         paragraph(out, op["doc"], 0)
     out.print()
     rules = [
-        ("namespace", op["qualified_name"].partition("::")[0]), ("shape", op["shape"]), ("promote", op["promote"]),
+        ("namespace", op["qualified_name"].partition("::")[0]), ("formula", op["formula"]),
+        ("shape", op["shape"]), ("promote", op["promote"]),
         ("autocast", op["autocast"]), ("composite", op["composite"]), ("tags", ", ".join(op["tags"])),
         ("in place of", op["in_place_form_of"]), ("defined", op["defined_at"] and short_location(op["defined_at"])),
         ("function", op["function"] and short_location(op["function"])),

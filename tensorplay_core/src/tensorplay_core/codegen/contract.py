@@ -6,7 +6,9 @@ once: an author who runs the generator sees the list of mistakes, not the first 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+import gc
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -22,6 +24,9 @@ from tensorplay_core.codegen.contract_model import (
     Formula,
     NativeFunction,
 )
+from tensorplay_core.codegen.contract_names import colliding, node_name
+from tensorplay_core.codegen.math.records import completed
+from tensorplay_core.codegen.math.symbolic import symbolic_derivatives
 from tensorplay_core.codegen.yaml_loader import Location, Source, load_records
 from tensorplay_core.errors import ContractError, did_you_mean
 
@@ -74,10 +79,31 @@ def load_contract(
     Raises:
         ContractError: with everything that is wrong, each with file, line, caret, and the nearest valid choices.
     """
-    sources = _sources(where)
-    known = known if known is not None else Contract()
-    keys = (*DISPATCH_KEYS, *dispatch_keys)
+    with _without_collector():
+        return _loaded(_sources(where), helpers, members, dispatch_keys, shape_rules, known or Contract())
 
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """A large contract is a million small objects and no garbage: looking for some would take a third of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _loaded(
+    sources: list[Source],
+    helpers: Collection[str] | None,
+    members: Collection[str],
+    dispatch_keys: Collection[str],
+    shape_rules: Collection[str] | None,
+    known: Contract,
+) -> Contract:
+    keys = (*DISPATCH_KEYS, *dispatch_keys)
     problems = _Problems()
     functions: list[NativeFunction] = []
     for source in sources:
@@ -88,7 +114,10 @@ def load_contract(
                 if function is not None:
                     functions.append(function)
     problems.extend(_collisions(functions, known))
+    problems.extend(colliding(functions))
     problems.check()  # a derivative of a faulty record would only repeat its fault
+    functions = completed(functions, known.functions, problems.messages.append)
+    problems.check()
 
     contract = Contract(tuple(functions))
     vocabulary = Vocabulary(
@@ -104,7 +133,10 @@ def load_contract(
                     problems.collect(_check_first, derivative, first)
                     derivatives.append(derivative)
     problems.check()
-    return Contract(tuple(functions), tuple(derivatives))
+    written = Contract(contract.functions, tuple(derivatives))
+    derivatives += symbolic_derivatives(written, known, problems.messages.append)
+    problems.check()
+    return Contract(contract.functions, tuple(derivatives))
 
 
 class _Problems:
@@ -163,7 +195,7 @@ def _place(function: NativeFunction) -> Location:
 
 
 def _collisions(functions: list[NativeFunction], known: Contract) -> Iterable[str]:
-    """Operators given twice, in-place variants that have a record of their own, and aliases that are names already."""
+    """Operators given twice, and aliases that are names already."""
     everything = [*known.functions, *functions]
     first: dict[str, NativeFunction] = {function.qualified_name: function for function in known.functions}
     names = {function.name for function in everything}
@@ -173,12 +205,6 @@ def _collisions(functions: list[NativeFunction], known: Contract) -> Iterable[st
                 f"a second record for '{function.base_name}'; the first is at {first[function.qualified_name].location}"
             )
         first.setdefault(function.qualified_name, function)
-    for function in functions:
-        generated = _inplace_name(function)
-        if function.inplace and generated in first:
-            yield _place(first[generated]).describe(
-                f"'{function.base_name}' says `inplace: true` at {function.location}, which makes this operator already"
-            )
     owners = {alias: function.name for function in known.functions for alias in function.aliases}
     for function in functions:
         for alias in function.aliases:
@@ -190,14 +216,17 @@ def _collisions(functions: list[NativeFunction], known: Contract) -> Iterable[st
                 )
 
 
-def _inplace_name(function: NativeFunction) -> str:
-    overload = f".{function.schema.overload}" if function.schema.overload else ""
-    return f"{function.schema.namespace}::{function.name}_{overload}"
-
-
 def _check_first(derivative: Derivative, first: dict[str, Derivative]) -> None:
     name = derivative.function.qualified_name
     if name in first:
         message = f"a second record for '{derivative.function.base_name}'; the first is at {first[name].location}"
         derivative.location.fail(message)
     first[name] = derivative
+    node = node_name(derivative.function.base_name)
+    other = first.setdefault(node, derivative)
+    if other is not derivative:
+        theirs, place = other.function.base_name, other.location
+        derivative.location.fail(
+            f"the gradients of '{derivative.function.base_name}' and of '{theirs}' at {place} are both {node} in "
+            "generated code; rename one operator"
+        )

@@ -114,6 +114,10 @@ def _linked(record: Mapping, functions: dict[str, NativeFunction]) -> NativeFunc
     if value is None:
         record.location.fail("a record without `name:`", "start it with `- name: <operator>`, by name or by signature")
     text = text_of(value, "name")
+    name = text.text.partition("(")[0]
+    function = functions.get(name if "::" in name else f"tp::{name}")
+    if function is not None and text.text == str(function.schema):
+        return function  # the usual case: nothing to parse, nothing to compare
     schema = schema_of(text) if "(" in text.text else None
     name = schema.qualified_name if schema is not None else text.text
     function = functions.get(name if "::" in name else f"tp::{name}")
@@ -336,9 +340,9 @@ def _binds(
 ) -> bool:
     """Whether a call may mean an overload, by number and names of its arguments; ``permute(0, 1)`` fills a list."""
     given = {name for name, _ in kwargs}
-    given |= {_SPELLINGS[name] for name in given if name in _SPELLINGS}
-    known = {argument.name for argument in schema.arguments} | set(_SPELLINGS) | {"out"}
-    if not given <= known:
+    own = {argument.name for argument in schema.arguments}
+    given = {name if name in own else _SPELLINGS.get(name, name) for name in given}
+    if not given <= own | {"out"}:
         return False
     if count > len(positional):
         return bool(positional) and _takes_many(positional[0])

@@ -9,13 +9,16 @@ from tensorplay_core.codegen.contract_model import (
     COMPOSITE_KINDS,
     PROMOTIONS,
     VARIANTS,
+    Formula,
     NativeFunction,
 )
+from tensorplay_core.codegen.formula.ast import Expr
 from tensorplay_core.codegen.formula.parser import parse_formula
 from tensorplay_core.codegen.formula.tokens import FormulaError
 from tensorplay_core.codegen.yaml_loader import Mapping, Scalar, Sequence, Value, check_fields
-from tensorplay_core.errors import ContractError, did_you_mean
-from tensorplay_core.types.schema import OpSchema, parse_schema
+from tensorplay_core.errors import ArgumentError, ContractError, did_you_mean
+from tensorplay_core.types.dtype import in_schema
+from tensorplay_core.types.schema import REDUCTIONS, BaseType, OpSchema, parse_schema
 from tensorplay_core.types.schema_parser import SchemaSyntaxError
 
 _BACKENDS = ("CPU", "CUDA", "Vulkan", "Sparse", "Meta")
@@ -46,6 +49,7 @@ FIELDS = (
     "doc",
     "python_module",
     "math",
+    "example",
 )
 
 # torchgen's fields that records may bring along; they mean something to PyTorch's C++ only.
@@ -100,7 +104,8 @@ def read_function(
         aliases=tuple(item.text for item in _words(record, "aliases")),
         doc=_doc(record),
         python_module=_word(record, "python_module"),
-        math=_math(record),
+        formulas=_math(record, schema),
+        example=_example(record),
         family=family,
         ignored=tuple(key.text for key, _ in record if key.text in IGNORED_FIELDS),
         location=record.location,
@@ -127,6 +132,8 @@ def list_of(value: Value, what: str) -> tuple[Scalar, ...]:
 
 def split(text: Scalar) -> tuple[Scalar, ...]:
     """The parts of a text between commas, each with its place."""
+    if text.kind == "str" and text.text.isidentifier():
+        return (text,)
     parts: list[Scalar] = []
     start = 0
     for part in text.text.split(","):
@@ -159,9 +166,30 @@ def refuse_repeated(words: Iterable[Scalar], what: str) -> None:
 def schema_of(text: Scalar) -> OpSchema:
     """Parses a signature; its errors become errors of the file."""
     try:
-        return parse_schema(text.text)
+        schema = parse_schema(text.text)
+        _check_defaults(text, schema)
+        return schema
     except SchemaSyntaxError as error:
         raise ContractError(text.at(error.column).describe(error.reason)) from None
+
+
+def _check_defaults(text: Scalar, schema: OpSchema) -> None:
+    """Refuses a default that is a name without a meaning: of a dtype that there is not, or in the place of a number."""
+    for argument in schema.arguments:
+        value = None if argument.default is None else argument.default.plain
+        for name in value if isinstance(value, tuple) else (value,):
+            if not isinstance(name, str):
+                continue
+            if argument.type.base is BaseType.SCALAR_TYPE:
+                try:
+                    in_schema(name)
+                except ArgumentError as error:
+                    text.at(argument.column).fail(f"the default of '{argument.name}': {error}")
+            elif argument.type.base in (BaseType.INT, BaseType.SYMINT):
+                names = ", ".join(REDUCTIONS)
+                text.at(argument.column).fail(
+                    f"the default of '{argument.name}' is no number; names of numbers: {names}"
+                )
 
 
 def _schema(record: Mapping) -> OpSchema:
@@ -238,16 +266,41 @@ def _doc(record: Mapping) -> str:
     return "" if value is None else text_of(value, "doc").text.strip()
 
 
-def _math(record: Mapping) -> str | None:
+def _example(record: Mapping) -> str:
+    value = record.get("example")
+    if value is None:
+        return ""
+    text = text_of(value, "example")
+    if not text.text.startswith(">>> "):
+        text.location.fail("an example starts with `>>> `", "write what Python shows, below `example: |`")
+    return text.text.rstrip()
+
+
+def _math(record: Mapping, schema: OpSchema) -> tuple[Formula, ...]:
+    """The formulas of ``math``, parsed; what they may call is checked when every operator is known."""
     value = record.get("math")
     if value is None:
-        return None
-    text = text_of(value, "math")
+        return ()
+    texts = value.items if isinstance(value, Sequence) else (value,)
+    if len(texts) != len(schema.returns):
+        count = len(schema.returns)
+        value.location.fail(
+            f"math has {len(texts)} formula{'s' * (len(texts) != 1)}, '{schema.base_name}' has {count} "
+            f"result{'s' * (count != 1)}",
+            "write one formula for each result, as a list",
+        )
+    return tuple(
+        Formula((name,), parsed(text_of(text, "math")), text_of(text, "math"))
+        for name, text in zip(schema.return_names, texts, strict=True)
+    )
+
+
+def parsed(text: Scalar) -> Expr:
+    """Parses a formula; its errors become errors of the file."""
     try:
-        parse_formula(text.text)
+        return parse_formula(text.text)
     except FormulaError as error:
         raise ContractError(text.at(error.position).describe(error.reason)) from None
-    return text.text
 
 
 def _dispatch(record: Mapping, dispatch_keys: Collection[str]) -> dict[str, str]:

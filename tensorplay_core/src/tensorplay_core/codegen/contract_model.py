@@ -15,12 +15,34 @@ from tensorplay_core.codegen.formula.analysis import Analysis, Scope
 from tensorplay_core.codegen.formula.ast import Expr
 from tensorplay_core.codegen.formula.rewrite import Shared, shared
 from tensorplay_core.codegen.yaml_loader import Location, Scalar
+from tensorplay_core.types.program import Program
 from tensorplay_core.types.schema import Argument, OpSchema
 
 PROMOTIONS = ("default", "float", "bool", "keep", "none", "sum", "index", "real")
 AUTOCAST_POLICIES = ("lower_precision_fp", "fp32", "promote", "banned", "none")
 COMPOSITE_KINDS = ("explicit", "implicit", "none")
 VARIANTS = ("function", "method")
+
+
+@attrs.frozen
+class Formula:
+    """One formula: a gradient in a derivative record, or what a pointwise operator computes.
+
+    Attributes:
+        targets: the inputs whose gradient it gives, usually one; several where one call answers them, in order, as a
+            tuple. Of a forward-mode formula, and of ``math``, the output.
+        expr: the tree.
+        text: the YAML value, for its place in the file.
+    """
+
+    targets: tuple[str, ...]
+    expr: Expr
+    text: Scalar = attrs.field(eq=False, repr=False)
+
+    @property
+    def key(self) -> str:
+        """``self``, or ``self, other``: the key in :class:`Analysis` and :class:`Shared`."""
+        return ", ".join(self.targets)
 
 
 @attrs.frozen
@@ -41,7 +63,9 @@ class NativeFunction:
         aliases: further names of the same function.
         doc: one sentence or more, or an empty string.
         python_module: the module of the public function (``nn``), or None.
-        math: the text of a pointwise formula, or None; its syntax is checked.
+        formulas: what a pointwise operator computes, one formula for each result, from the record's ``math``.
+        program: the same as steps, for emitters; None without ``math``.
+        example: a session that doctest runs, or an empty string; ``tp`` is imported.
         family: what follows ``native_functions_`` in the name of the record's file.
         ignored: torchgen's fields in the record that mean nothing here.
         location: where the record stands.
@@ -60,7 +84,9 @@ class NativeFunction:
     aliases: tuple[str, ...] = ()
     doc: str = ""
     python_module: str | None = None
-    math: str | None = None
+    formulas: tuple[Formula, ...] = attrs.field(default=(), eq=False)
+    program: Program | None = None
+    example: str = ""
     family: str = ""
     ignored: tuple[str, ...] = ()
     location: Location | None = attrs.field(default=None, eq=False, repr=False)
@@ -81,6 +107,16 @@ class NativeFunction:
         return self.schema.qualified_name
 
     @property
+    def display_name(self) -> str:
+        """The name for messages: with the namespace unless it is our own, ``max.dim`` or ``my::op``."""
+        return self.qualified_name.removeprefix("tp::")
+
+    @property
+    def math(self) -> str | None:
+        """The formulas as they were written, several with a semicolon between; None without ``math``."""
+        return "; ".join(formula.text.text for formula in self.formulas) or None
+
+    @property
     def is_function(self) -> bool:
         """Whether a function is made."""
         return "function" in self.variants
@@ -89,27 +125,6 @@ class NativeFunction:
     def is_method(self) -> bool:
         """Whether a method of Tensor is made."""
         return "method" in self.variants
-
-
-@attrs.frozen
-class Formula:
-    """One formula of a derivative record.
-
-    Attributes:
-        targets: the inputs whose gradient it gives, usually one; several where one call answers them, in order, as a
-            tuple. Of a forward-mode formula, the output.
-        expr: the tree.
-        text: the YAML value, for its place in the file.
-    """
-
-    targets: tuple[str, ...]
-    expr: Expr
-    text: Scalar = attrs.field(eq=False, repr=False)
-
-    @property
-    def key(self) -> str:
-        """``self``, or ``self, other``: the key in :class:`Analysis` and :class:`Shared`."""
-        return ", ".join(self.targets)
 
 
 @attrs.frozen(slots=False)
@@ -123,7 +138,8 @@ class Derivative:
         output_differentiability: one flag per output; where the record is silent, true for tensors.
         forward: forward-mode formulas, one per output.
         analysis: what the formulas read.
-        location: where the record stands.
+        location: where the record stands; for a symbolic one, the operator's.
+        symbolic: nobody wrote it: it was found from the operator's ``math``.
     """
 
     function: NativeFunction
@@ -133,6 +149,7 @@ class Derivative:
     forward: tuple[Formula, ...]
     analysis: Analysis = attrs.field(eq=False, repr=False)
     location: Location = attrs.field(eq=False, repr=False)
+    symbolic: bool = False
 
     @property
     def schema(self) -> OpSchema:
@@ -146,8 +163,8 @@ class Derivative:
 
     @property
     def is_differentiable(self) -> bool:
-        """Whether any output has a gradient; of ``eq`` none has."""
-        return any(self.output_differentiability)
+        """Whether any output has a gradient with respect to any input; of ``eq`` none has."""
+        return any(self.output_differentiability) and bool(self.formulas)
 
     @cached_property
     def scope(self) -> Scope:

@@ -43,6 +43,6 @@ def _is_pointwise_step(context: CodegenContext, node: Expr) -> bool:
         case ast.Binary(operator=operator):
             return operator != "@"
         case ast.Call(function=name) | ast.Method(name=name):
-            found = [f for f in context.contract.functions if f.name == name]
+            found = [f for f in context.contract.overloads.get(name, ()) if f.name == name]
             return bool(found) and all("pointwise" in f.tags for f in found)
     return False

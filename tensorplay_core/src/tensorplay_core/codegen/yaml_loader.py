@@ -137,7 +137,10 @@ class Mapping:
 
     def get(self, key: str) -> Value | None:
         """The value of ``key``, or None."""
-        return next((value for name, value in self.entries if name.text == key), None)
+        for name, value in self.entries:
+            if name.text == key:
+                return value
+        return None
 
     def key(self, key: str) -> Scalar | None:
         """The key itself, for its place."""
@@ -166,8 +169,6 @@ def load_yaml(source: Source) -> Value | None:
         before = source.text[: error.position]
         line = before.count("\n") + 1
         Location(source, line, len(before) - before.rfind("\n")).fail(f"not YAML: {error.reason}")
-    except yaml.YAMLError as error:
-        Location(source, 1, 1).fail(f"not YAML: {str(error).splitlines()[0]}")
     finally:
         loader.dispose()
     return None if node is None else _Converter(source).convert(node, 0)
@@ -223,9 +224,8 @@ class _Converter:
             return Scalar(node.value, kind, location, node.end_mark.line + 1)
         if isinstance(node, yaml.SequenceNode):
             return Sequence(tuple(self.convert(item, depth + 1) for item in node.value), location)
-        if isinstance(node, yaml.MappingNode):
-            return self.mapping(node, location, depth)
-        location.fail("unknown YAML")
+        assert isinstance(node, yaml.MappingNode)
+        return self.mapping(node, location, depth)
 
     def mapping(self, node: yaml.MappingNode, location: Location, depth: int) -> Mapping:
         entries: list[tuple[Scalar, Value]] = []
@@ -273,6 +273,8 @@ def _place(scalar: Scalar, offset: int) -> Location:
     location = scalar.location
     source = location.source
     line, column = location.line, location.column - 1
+    if line == scalar.end_line and source.line(line).startswith(scalar.text, column):
+        return Location(source, line, column + offset + 1)  # written as it is, in one line
     if source.line(line)[column : column + 1] in ("|", ">"):
         line, column = line + 1, 0  # a block scalar starts on the next line
     found = Location(source, line, column + 1)

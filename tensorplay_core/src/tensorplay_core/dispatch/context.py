@@ -15,10 +15,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from tensorplay_core.dispatch import active
-from tensorplay_core.dispatch.keys import AUTOGRAD
+from tensorplay_core.dispatch.keys import AUTOGRAD, FAMILIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from tensorplay_core.types.dtype import DType
 
 
 class State:
@@ -29,6 +31,8 @@ class State:
         exclude: bitmap of steps removed from every key set.
         grad: whether gradients are recorded.
         inference: whether inference mode is on.
+        autocast: device type to the dtype that autocast lowers to there; a device that is not in it is off, and None is
+            off everywhere.
         probe: called around every step of a call when a profiler is open, else None.
         beneath: the state that the scope was entered in; None for the default.
         left: whether the scope was left while another one, entered later, was still open.
@@ -36,7 +40,19 @@ class State:
         settled: floating, and nobody is left who could leave it; the next such state replaces it.
     """
 
-    __slots__ = ("_holds", "beneath", "exclude", "floating", "grad", "include", "inference", "left", "probe", "settled")
+    __slots__ = (
+        "_holds",
+        "autocast",
+        "beneath",
+        "exclude",
+        "floating",
+        "grad",
+        "include",
+        "inference",
+        "left",
+        "probe",
+        "settled",
+    )
 
     def __init__(
         self,
@@ -45,6 +61,7 @@ class State:
         grad: bool = True,
         inference: bool = False,
         probe: Callable[..., Any] | None = None,
+        autocast: Mapping[str, DType] | None = None,
     ) -> None:
         """See the class."""
         self.include = include
@@ -52,6 +69,7 @@ class State:
         self.grad = grad
         self.inference = inference
         self.probe = probe
+        self.autocast = autocast
         self.beneath: State | None = None
         self.left = False
         self.floating = False
@@ -67,12 +85,17 @@ class State:
             get("grad", self.grad),
             get("inference", self.inference),
             get("probe", self.probe),
+            get("autocast", self.autocast),
         )
+
+    def autocasts(self, device_type: str) -> bool:
+        """Whether Autocast joins the keys of calls on a device: it is on there, and no layer above has excluded it."""
+        return self.autocast is not None and device_type in self.autocast and not self.exclude & FAMILIES["Autocast"]
 
     def hold(self, beneath: State) -> None:
         """Counts in :mod:`active` for as long as anything refers to this state: a scope, or a task that copied it."""
         self.beneath = beneath
-        special = bool(self.include or self.exclude & ~AUTOGRAD) or self.probe is not None
+        special = bool(self.include or self.exclude & ~AUTOGRAD or self.autocast) or self.probe is not None
         self._holds = (special, not self.grad, self.inference)
         active.add(self._holds, 1)
 
@@ -90,7 +113,7 @@ class State:
         return hash((self.include, self.exclude, self.grad, self.inference))
 
 
-_FIELDS = ("exclude", "grad", "include", "inference", "probe")
+_FIELDS = ("autocast", "exclude", "grad", "include", "inference", "probe")
 _DEFAULT = State()
 STATE: ContextVar[State] = ContextVar("tensorplay_state", default=_DEFAULT)
 

@@ -14,6 +14,9 @@ from tensorplay_core.dispatch.keys import PAGE, assign_page, backend_key
 from tensorplay_core.errors import DeviceUnavailable, ValueRangeError
 from tensorplay_core.types.device import Device
 
+UNNUMBERED = frozenset({"cpu", "meta"})
+"""Device types of which there is one, so that a tensor's device has no index."""
+
 
 class DeviceEntry:
     """An active device.
@@ -37,13 +40,15 @@ class DeviceEntry:
         self.distribution = distribution
         self.page = assign_page(type)
         self.key = backend_key(type) % PAGE
-        self.indexed = type != "cpu"
+        self.indexed = type not in UNNUMBERED
 
 
 _entries: dict[str, DeviceEntry] = {}
 _lock = threading.RLock()
 loader: Callable[[str], None] | None = None
 """Makes a device active, or raises DeviceUnavailable or BackendError with the reason; set by the plugins floor."""
+built_in: dict[str, Callable[[], None]] = {}
+"""Device types that core brings itself, without a backend: what makes each active, which is asked before the loader."""
 _seed: int | None = None
 
 
@@ -77,7 +82,9 @@ def entry(type: str) -> DeviceEntry:
     known = _entries.get(type)
     if known is not None:
         return known
-    if loader is not None:
+    if type in built_in:
+        built_in[type]()
+    elif loader is not None:
         loader(type)
     if type not in _entries:
         raise DeviceUnavailable(f"no backend makes the device {type!r} active")
@@ -85,7 +92,7 @@ def entry(type: str) -> DeviceEntry:
 
 
 def normalize(device: Device) -> Device:
-    """Returns a device with the index that a tensor on it carries: none for cpu, a number for all others.
+    """Returns a device with the index that a tensor on it carries: none for cpu and meta, a number for all others.
 
     Raises:
         ValueRangeError: there are not so many devices.

@@ -7,11 +7,12 @@ imported the module earlier; outside a plugin a block is applied at once.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from tensorplay_core.dispatch.emitters import Emit
 from tensorplay_core.dispatch.keys import BACKENDS, PAGE, DispatchKey, family_of, parse_key
 from tensorplay_core.dispatch.operator import Operator, kernel_name, location
 from tensorplay_core.dispatch.registry import REGISTRY
@@ -52,6 +53,16 @@ class BlockLibrary:
         """
         where = location(fn)
         self._staging.impl(op, self.key, fn, override=override, level=level, with_keyset=with_keyset, where=where)
+
+    def emitter(self, emit: Emit, *, override: bool = False) -> None:
+        """Registers what makes kernels of the operators that are given by ``math`` alone.
+
+        Args:
+            emit: takes a :class:`~tensorplay_core.types.program.Program` and returns a kernel, which takes what other
+                kernels at this key take, or None where it cannot make one.
+            override: may stand beside another owner's emitter, above it.
+        """
+        self._staging.emitter(self.key, emit, override=override, where=location(emit))
 
 
 class Block:
@@ -182,21 +193,28 @@ class Library:
             SchemaError: the signature is not in the schema language.
             RegistrationError: another signature, or another owner, has the name; both places are named.
         """
+        return self.define_at(schema, location(None), tags=tags, composite=composite)
+
+    def define_at(
+        self, schema: str, where: str, *, tags: tuple[str, ...] = (), composite: str = "explicit"
+    ) -> Operator:
+        """Defines an operator as :meth:`define` does, for callers who know better which line it comes from."""
         if self.kind == "IMPL":
             raise RegistrationError(f"{self.namespace}: a library of kind 'IMPL' defines no operators")
-        where = location(None)
         op = Operator(schema, namespace=self.namespace, tags=tags, composite=composite, where=where)
         text = str(op.schema)
         op.owner = self.owner
         with REGISTRY.lock:
             known = REGISTRY.operators.get(op.qualified_name)
             if known is not None:
-                if known.owner != self.owner or str(known.schema) != text:
+                if known.owner != self.owner or str(known.schema) != text or known.composite != composite:
+                    owner = known.owner or "the contract"
                     raise RegistrationError(
-                        f"operator {op.qualified_name} is defined at {known.where} as {known.schema}; "
-                        f"{where} defines it as {text}." + fix("choose another name or overload.")
+                        f"operator {op.qualified_name} is defined at {known.where} by {owner} as {known.schema} "
+                        f"({known.composite}); {where} ({self.owner}) defines it as {text} ({composite})."
+                        + fix("choose another name or overload.")
                     )
-                known.where = where
+                known.where, known.tags = where, tags
                 known.library = self._token
                 self._defined.append(known)
                 return known
@@ -230,9 +248,53 @@ class Library:
         name = self._qualified(op)
         if level is None and not name.startswith("tp::"):
             level = "tensor"
+        self.impl_at(name, fn, [key], location(fn), override=override, level=level, with_keyset=with_keyset)
+
+    def impl_at(
+        self,
+        op: str,
+        fn: Callable[..., Any],
+        keys: Iterable[str | int],
+        where: str,
+        *,
+        override: bool = False,
+        level: str | None = None,
+        with_keyset: bool = False,
+    ) -> None:
+        """Registers a kernel at several keys, for callers who wrap it and know which line it comes from."""
         staging = REGISTRY.stage(self.owner, self.owner.partition(".")[0])
-        staging.impl(name, key, fn, override=override, level=level, with_keyset=with_keyset, where=location(fn))
+        for key in keys:
+            staging.impl(op, key, fn, override=override, level=level, with_keyset=with_keyset, where=where)
         self._committed.append(staging.commit())
+
+    def emitter(self, emit: Emit, key: str | None = None, *, override: bool = False) -> None:
+        """Registers an emitter, in force at once for every operator with ``math``, those defined later included.
+
+        Args:
+            emit: takes a :class:`~tensorplay_core.types.program.Program` and returns a kernel, or None where it cannot
+                make one.
+            key: a backend's key, where the kernels take raw arrays, or Composite, where they take tensors.
+            override: may stand beside another owner's emitter, above it.
+
+        Raises:
+            RegistrationError: no such key, or a kernel does not fit its operator.
+            BackendConflict: another owner has an emitter at the key.
+        """
+        key = key or self.dispatch_key
+        if key is None:
+            raise ArgumentError("emitter: which dispatch key? Pass key=, or give the Library a dispatch_key")
+        staging = REGISTRY.stage(self.owner, self.owner.partition(".")[0])
+        staging.emitter(key, emit, override=override, where=location(emit))
+        self._committed.append(staging.commit())
+
+    def take(self) -> list[Committed]:
+        """Hands over what is registered so far, for the caller to undo or give back; the operators stay defined."""
+        taken, self._committed = self._committed, []
+        return taken
+
+    def give(self, committed: list[Committed]) -> None:
+        """Takes back what :meth:`take` handed over."""
+        self._committed = [*committed, *self._committed]
 
     def fallback(self, fn: Callable[..., Any], key: str) -> None:
         """Registers one kernel at ``key`` for every operator that has none there.

@@ -67,10 +67,13 @@ def kernel_missing(op: Operator, keys: KeySet, why: str = "") -> KernelMissing:
         text = f"tensorplay: kernel miss: operator {op.qualified_name}, key {key} of {keys!r}\n"
         text += f"registered: {registered(op)}\nPython stack, at most {FRAMES} frames, innermost last:\n"
         sys.stderr.write(text + "".join(stack))
-    return KernelMissing(
-        f"{head}. Registered: {registered(op)}."
-        + fix(
-            f"register a kernel for {op.display_name!r} at {backend} or at Composite, or move the tensors to a device "
-            "that has one."
-        )
+    remedy = (
+        f"register a kernel for {op.display_name!r} at {backend} or at Composite, or move the tensors to a device "
+        "that has one."
     )
+    if backend == "Meta":
+        remedy = (
+            f"say what the result looks like: tp.library.register_fake({op.qualified_name!r}, fn), where fn takes the "
+            "call's arguments and returns an empty tensor of the right shape and dtype."
+        )
+    return KernelMissing(f"{head}. Registered: {registered(op)}." + fix(remedy))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tensorplay_core.dispatch.keys import slot_name
 
 if TYPE_CHECKING:
+    from tensorplay_core.dispatch.emitters import Emitter
     from tensorplay_core.types.program import Program
     from tensorplay_core.types.schema import OpSchema
 
@@ -36,6 +37,7 @@ class Registration:
         unchecked: the signature could not be inspected.
         number: a serial number, for messages.
         placeholder: stands only until somebody registers a kernel; never a conflict, always beneath.
+        emitter: what made the kernel of its operator's ``math``; None for a handwritten one.
         casts: types that it computes in with a result of another dtype than its operator promises.
         verified: types for which the kernel has been seen to keep its operator's promises.
     """
@@ -43,6 +45,7 @@ class Registration:
     __slots__ = (
         "casts",
         "distribution",
+        "emitter",
         "function",
         "key",
         "keywords",
@@ -88,18 +91,24 @@ class Registration:
         self.unchecked = False
         self.number = 0
         self.placeholder = False
+        self.emitter: Emitter | None = None
         self.casts: set[Any] = set()
         self.verified: set[Any] = set()
 
     @property
-    def rank(self) -> tuple[bool, bool, int, str]:
-        """What orders a stack, the largest on top."""
-        return (not self.placeholder, self.override, self.priority, self.owner)
+    def rank(self) -> tuple[bool, bool, bool, int, str]:
+        """What orders a stack, the largest on top: emitted kernels lie beneath all handwritten ones."""
+        return (not self.placeholder, not self.emitted, self.override, self.priority, self.owner)
+
+    @property
+    def emitted(self) -> bool:
+        """Whether an emitter made the kernel, rather than somebody who wrote it for this operator."""
+        return self.emitter is not None
 
     @property
     def kernel_name(self) -> str:
         """The kernel's name for a reader, such as ``numpy.add``."""
-        return kernel_name(self.function)
+        return kernel_name(self.function) if self.emitter is None else f"emitted by {self.emitter.name}"
 
     def __repr__(self) -> str:
         """Names the kernel, its slot and its origin."""
@@ -208,8 +217,8 @@ class Operator:
 
     @property
     def is_inplace(self) -> bool:
-        """Whether the operator writes into its first argument."""
-        return self.name.endswith("_") and "!)" in self.schema_text
+        """Whether the operator writes into its first argument, and its name says so."""
+        return self.name.endswith("_") and "!)" in self.schema_text.partition(",")[0]
 
     def kernel_at(self, slot: Slot) -> Registration | None:
         """Returns the registration on top of a slot, or None when the slot is empty."""

@@ -10,8 +10,9 @@ import itertools
 from collections.abc import Callable, Iterable
 from types import MappingProxyType
 
+from tensorplay_core.dispatch.emitters import Emitter
 from tensorplay_core.dispatch.keys import slot_name
-from tensorplay_core.dispatch.operator import Operator, Registration
+from tensorplay_core.dispatch.operator import Operator, Registration, Slot
 from tensorplay_core.dispatch.staging import Staging
 from tensorplay_core.dispatch.tensor_type import forget_slot, lock
 from tensorplay_core.errors import BackendConflict, RegistrationError, did_you_mean, fix
@@ -22,18 +23,20 @@ class Registry:
 
     Attributes:
         operators: qualified name to operator; replaced, never mutated, so that readers can iterate over it.
+        emitters: key to the emitters there, the highest ranking first; replaced like the operators.
         lock: held by every writer, and while a slot is resolved into a tensor type.
     """
 
     def __init__(self) -> None:
         """Makes an empty registry."""
         self.operators: dict[str, Operator] = {}
+        self.emitters: dict[Slot, tuple[Emitter, ...]] = {}
         self.lock = lock
         self.on_define: list[Callable[[Operator], None]] = []
         self._numbers = itertools.count(1)
 
     def define(self, op: Operator) -> Operator:
-        """Adds an operator; what listens (autograd's default kernels) fills its shared slots.
+        """Adds an operator; what listens (autograd's default kernels) fills its shared slots, emitters their keys'.
 
         Raises:
             RegistrationError: an operator of that name exists.
@@ -53,7 +56,25 @@ class Registry:
             except BaseException:
                 self.operators = before
                 raise
+            if op.math is not None and self.emitters:
+                self.publish(added=self._emit(op))
         return op
+
+    def _emit(self, op: Operator) -> list[Registration]:
+        """Returns what the emitters in force make of a new operator."""
+        found = []
+        for emitter in [emitter for stack in self.emitters.values() for emitter in stack]:
+            try:
+                registration = emitter.registration(op)
+            except Exception as error:  # the emitter's fault, and whoever defines the operator cannot help it
+                import warnings
+
+                what = f"{emitter!r} failed on {op.display_name}, which has no kernel of it now"
+                warnings.warn(f"{what}: {type(error).__name__}: {error}", RuntimeWarning, stacklevel=4)
+                continue
+            if registration is not None:
+                found.append(registration)
+        return found
 
     def remove(self, op: Operator) -> None:
         """Takes a run-time operator out again."""
@@ -84,7 +105,8 @@ class Registry:
         if op is None:
             return f"operator {new.op} does not exist any more; {new.distribution} has a kernel for it ({new.where})."
         for old in op.table.get(new.key, ()):
-            if old.owner != new.owner and not (old.override or new.override or old.placeholder):
+            yields = any(r.override or r.placeholder or r.emitted for r in (old, new))
+            if old.owner != new.owner and not yields:
                 return (
                     f"{op.display_name} at {slot_name(new.key)} is taken by {old.distribution} ({old.where}); "
                     f"{new.distribution} claims it too ({new.where})."
@@ -92,17 +114,39 @@ class Registry:
                 )
         return None
 
-    def publish(self, added: Iterable[Registration] = (), removed: Iterable[Registration] = ()) -> None:
-        """Puts registrations in and takes others out, as one change.
+    def emitter_conflict(self, new: Emitter) -> str | None:
+        """Says why an emitter may not enter its key, or returns None."""
+        for old in self.emitters.get(new.key, ()):
+            if old.owner != new.owner and not (old.override or new.override):
+                return (
+                    f"{slot_name(new.key)} has the emitter {old.name} of {old.distribution} ({old.where}); "
+                    f"{new.distribution} brings {new.name} too ({new.where})."
+                    + fix("pass override=True if the new emitter should win.")
+                )
+        return None
+
+    def publish(
+        self,
+        added: Iterable[Registration] = (),
+        removed: Iterable[Registration] = (),
+        *,
+        emitters: Iterable[Emitter] = (),
+        emitters_removed: Iterable[Emitter] = (),
+    ) -> None:
+        """Puts registrations and emitters in and takes others out, as one change.
+
+        What an emitter has made leaves with it, whatever operator it is for.
 
         Raises:
             BackendConflict: a slot has another owner; nothing is changed then.
         """
-        added, removed = tuple(added), tuple(removed)
+        added, emitters = tuple(added), tuple(emitters)
         with self.lock:
-            for new in added:
-                if (conflict := self.conflict(new)) is not None:
-                    raise BackendConflict(conflict)
+            conflicts = (*map(self.conflict, added), *map(self.emitter_conflict, emitters))
+            for conflict in filter(None, conflicts):
+                raise BackendConflict(conflict)
+            leaving_emitters = self._replace_emitters(emitters, tuple(emitters_removed))
+            removed = (*removed, *self._made_by(leaving_emitters))
             changes: dict[str, tuple[list[Registration], list[Registration]]] = {}
             for new in added:
                 changes.setdefault(new.op, ([], []))[0].append(new)
@@ -112,13 +156,33 @@ class Registry:
                 if (op := self.operators.get(name)) is not None:
                     self._replace(op, entering, leaving)
 
+    def _replace_emitters(self, added: tuple[Emitter, ...], removed: tuple[Emitter, ...]) -> list[Emitter]:
+        """Publishes the emitters of each key, and returns those that were in force and are not any more."""
+        before = [emitter for stack in self.emitters.values() for emitter in stack]
+        mine = {(emitter.key, emitter.owner) for emitter in added}
+        stay = [emitter for emitter in before if emitter not in removed and (emitter.key, emitter.owner) not in mine]
+        after: dict[Slot, tuple[Emitter, ...]] = {}
+        for emitter in sorted((*stay, *added), key=lambda e: e.rank, reverse=True):
+            after[emitter.key] = (*after.get(emitter.key, ()), emitter)
+        self.emitters = after
+        return [emitter for emitter in before if emitter not in stay and emitter not in added]
+
+    def _made_by(self, emitters: list[Emitter]) -> list[Registration]:
+        return [
+            registration
+            for emitter in emitters
+            for op in self.operators.values()
+            for registration in op.table.get(emitter.key, ())
+            if registration.emitter is emitter
+        ]
+
     def _replace(self, op: Operator, added: list[Registration], removed: list[Registration]) -> None:
         table = dict(op.table)
         for old in removed:
             table[old.key] = tuple(r for r in table.get(old.key, ()) if r is not old)
         for new in added:
             new.number = next(self._numbers)
-            others = [r for r in table.get(new.key, ()) if r.owner != new.owner]
+            others = [r for r in table.get(new.key, ()) if r.owner != new.owner or r.emitted != new.emitted]
             table[new.key] = tuple(sorted((*others, new), key=lambda r: r.rank, reverse=True))
         op.table = MappingProxyType({slot: stack for slot, stack in table.items() if stack})
         self._changed(op)

@@ -53,7 +53,7 @@ def at_key(op: Operator, key: int) -> Step:
 def _at_backend_key(op: Operator, key: int) -> Step:
     found = op.kernel_at(key)
     if found is not None:
-        return Step(key, key, found, "specialised kernel")
+        return Step(key, key, found, "made of the operator's formula" if found.emitted else "specialised kernel")
     if key in op.without_composite:
         return Step(key, None, None, "no kernel, and the backend opted out of Composite")
     composite = int(DispatchKey.Composite)

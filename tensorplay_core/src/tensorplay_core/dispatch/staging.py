@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tensorplay_core.dispatch.keys import BACKENDS, PAGE, DispatchKey, parse_key, slot_name
+from tensorplay_core.dispatch.checks import check_level, check_signature
+from tensorplay_core.dispatch.emitters import Emit, Emitter
+from tensorplay_core.dispatch.keys import BACKENDS, PAGE, parse_key, slot_name
 from tensorplay_core.dispatch.operator import Operator, Registration, location
 from tensorplay_core.errors import BackendConflict, RegistrationError, TensorPlayError
 
@@ -22,6 +24,7 @@ class Committed:
 
     Attributes:
         registrations: the registrations that are in force.
+        emitters: the emitters; their kernels are among the registrations, but for operators that came later.
     """
 
     def __init__(
@@ -29,18 +32,20 @@ class Committed:
         registry: Registry,
         registrations: tuple[Registration, ...],
         opted_out: tuple[tuple[Operator, int], ...] = (),
+        emitters: tuple[Emitter, ...] = (),
     ) -> None:
         """See the class."""
         self._registry = registry
         self.registrations = registrations
+        self.emitters = emitters
         self._opted_out = opted_out
 
     def undo(self) -> None:
         """Takes the registrations out again; what lay beneath is exposed. A second call does nothing."""
-        self._registry.publish(removed=self.registrations)
+        self._registry.publish(removed=self.registrations, emitters_removed=self.emitters)
         for op, key in self._opted_out:
             self._registry.opt_out_of_composite(op, key, undo=True)
-        self.registrations, self._opted_out = (), ()
+        self.registrations, self.emitters, self._opted_out = (), (), ()
 
 
 class Staging:
@@ -63,6 +68,8 @@ class Staging:
         self._problems: list[str] = []
         self._seen: dict[tuple[str, int | str], str] = {}
         self._opted_out: list[tuple[Operator, int]] = []
+        self._emitters: list[Emitter] = []
+        self._emitted: dict[tuple[Emitter, Operator], Registration | None] = {}
 
     def impl(
         self,
@@ -102,6 +109,48 @@ class Staging:
             return
         self._pending.append(registration)
 
+    def emitter(self, key: int | str, emit: Emit, *, override: bool = False, where: str | None = None) -> None:
+        """Adds an emitter to the batch, and its kernels for all operators that have ``math``.
+
+        What is wrong with it, or with one of its kernels, is kept for :meth:`problems`.
+        """
+        where = where or location(emit)
+        try:
+            emitter = Emitter(
+                emit,
+                key=parse_key(key),
+                owner=self.owner,
+                distribution=self.distribution,
+                where=where,
+                priority=self.priority,
+                override=override,
+            )
+            if (first := next((e for e in self._emitters if e.key == emitter.key), None)) is not None:
+                raise RegistrationError(f"two emitters are registered in one batch: {first.where} and {where}")
+        except TensorPlayError as error:
+            self._problems.append(f"emitter at {slot_name(key)} ({where}): {error}")
+            return
+        self._emitters.append(emitter)
+        self._emit()
+
+    def _emit(self) -> None:
+        """Asks the batch's emitters for kernels of all operators that they have not been asked about."""
+        for op in self._registry.operators.values():
+            if op.math is None:
+                continue
+            for emitter in self._emitters:
+                if (emitter, op) in self._emitted:
+                    continue
+                self._emitted[emitter, op] = None
+                try:
+                    self._emitted[emitter, op] = emitter.registration(op)
+                except Exception as error:
+                    what = str(error) if isinstance(error, TensorPlayError) else f"{type(error).__name__}: {error}"
+                    self._problems.append(
+                        f"{op.display_name} at {slot_name(emitter.key)}, emitted by {emitter.name} "
+                        f"({emitter.where}): {what}"
+                    )
+
     def without_composite(self, op: str, key: int | str) -> None:
         """Makes a backend key of an operator empty rather than served by Composite: a call is KernelMissing then."""
         try:
@@ -120,6 +169,7 @@ class Staging:
     def problems(self) -> list[str]:
         """Returns everything that is wrong with the batch, conflicts with other owners included."""
         conflicts = [self._registry.conflict(registration) for registration in self._pending]
+        conflicts += [self._registry.emitter_conflict(emitter) for emitter in self._emitters]
         return self._problems + [conflict for conflict in conflicts if conflict is not None]
 
     def commit(self) -> Committed:
@@ -130,77 +180,16 @@ class Staging:
             RegistrationError: anything else; the message lists all problems, and nothing was changed.
         """
         with self._registry.lock:
+            self._emit()  # for operators that were defined since
             problems = self.problems()
             if problems:
                 kind = RegistrationError if self._problems else BackendConflict
                 head = f"{self.distribution}: {len(problems)} problem{'s' * (len(problems) > 1)} in its registrations"
                 raise kind("\n  ".join([head, *problems]))
-            self._registry.publish(added=self._pending)
+            known = self._registry.operators
+            emitted = [r for (_, op), r in self._emitted.items() if r and known.get(op.qualified_name) is op]
+            added, emitters = (*self._pending, *emitted), tuple(self._emitters)
+            self._registry.publish(added=added, emitters=emitters)
             for op, key in self._opted_out:
                 self._registry.opt_out_of_composite(op, key)
-        return Committed(self._registry, tuple(self._pending), tuple(self._opted_out))
-
-
-def default_level(slot: int | str) -> str:
-    """Returns what kernels of a slot take: raw arrays at backend keys, tensors everywhere else."""
-    if isinstance(slot, int) and slot % PAGE < BACKENDS and slot != DispatchKey.Composite:
-        return "array"
-    return "tensor"
-
-
-def check_level(slot: int | str, level: str | None, with_keyset: bool) -> str:
-    """Returns what a kernel takes, arrays or tensors.
-
-    Raises:
-        RegistrationError: arrays where only tensors will do.
-    """
-    default = default_level(slot)
-    if level not in (None, "array", "tensor"):
-        raise RegistrationError(f"level is 'array' or 'tensor', not {level!r}")
-    if level == "array" and default == "tensor":
-        raise RegistrationError(
-            f"a kernel at {slot_name(slot)} takes tensors; only backend keys have kernels on arrays"
-        )
-    if (level or default) == "array" and with_keyset:
-        raise RegistrationError("a kernel on raw arrays cannot redispatch; pass level='tensor' to get the key set")
-    return level or default
-
-
-def check_signature(op: Operator, registration: Registration) -> None:
-    """Refuses a kernel that the operator's arguments do not fit, and notes which keywords it takes.
-
-    Raises:
-        RegistrationError: with both signatures.
-    """
-    import inspect  # here, because kernels are registered when a backend is first used, not at import
-
-    function, schema = registration.function, op.schema
-    if not callable(function):
-        raise RegistrationError(f"a kernel is a callable, not {function!r}")
-    positional, keyword_only = schema.positional, schema.keyword_only
-    inputs = getattr(function, "nin", None)
-    if isinstance(inputs, int):  # a ufunc
-        registration.keywords = frozenset()
-        if inputs != len(positional):
-            raise RegistrationError(f"the kernel takes {inputs} arrays, the operator is {schema}")
-        return
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        registration.unchecked = True
-        return
-    parameters = signature.parameters.values()
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    named = {p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
-    registration.keywords = None if takes_any else frozenset(a.name for a in keyword_only if a.name in named)
-    # An array kernel may omit keyword-only arguments: a call that changes one goes to Composite.
-    passed = {a.name: None for a in keyword_only if takes_any or a.name in named or registration.level == "tensor"}
-    arguments = [None] * (len(positional) + registration.with_keyset)
-    # A call passes the keywords that it changes, so the kernel must do without those that have a default.
-    always = ("dtype", "device") if "creation" in op.tags else ()
-    fewest = {a.name: None for a in keyword_only if a.name in passed and (a.default is None or a.name in always)}
-    try:
-        signature.bind(*arguments, **passed)
-        signature.bind(*arguments, **fewest)
-    except TypeError as error:
-        raise RegistrationError(f"the kernel's signature is {signature}, the operator is {schema}: {error}") from None
+        return Committed(self._registry, added, tuple(self._opted_out), emitters)

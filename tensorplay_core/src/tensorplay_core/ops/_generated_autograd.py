@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from tensorplay_core.ops import _generated_nodes_activation as activation_nodes
 from tensorplay_core.ops import _generated_nodes_creation as creation_nodes
 from tensorplay_core.ops import _generated_nodes_indexing as indexing_nodes
 from tensorplay_core.ops import _generated_nodes_linalg as linalg_nodes
@@ -10,6 +11,7 @@ from tensorplay_core.ops import _generated_nodes_nn as nn_nodes
 from tensorplay_core.ops import _generated_nodes_pointwise as pointwise_nodes
 from tensorplay_core.ops import _generated_nodes_reduction as reduction_nodes
 from tensorplay_core.ops import _generated_nodes_view as view_nodes
+from tensorplay_core.ops import _generated_schemas_activation as activation
 from tensorplay_core.ops import _generated_schemas_creation as creation
 from tensorplay_core.ops import _generated_schemas_indexing as indexing
 from tensorplay_core.ops import _generated_schemas_linalg as linalg
@@ -19,7 +21,16 @@ from tensorplay_core.ops import _generated_schemas_reduction as reduction
 from tensorplay_core.ops import _generated_schemas_view as view
 
 NODES = (
-    (creation._TO_COPY, creation_nodes.ToCopyBackward),
+    (activation.SOFTPLUS, activation_nodes.SoftplusBackward),
+    (activation.SILU, activation_nodes.SiluBackward),
+    (activation.MISH, activation_nodes.MishBackward),
+    (activation.SOFTSIGN, activation_nodes.SoftsignBackward),
+    (activation.ELU, activation_nodes.EluBackward),
+    (activation.LEAKY_RELU, activation_nodes.LeakyReluBackward),
+    (activation.SELU, activation_nodes.SeluBackward),
+    (activation.HARDSIGMOID, activation_nodes.HardsigmoidBackward),
+    (activation.HARDSWISH, activation_nodes.HardswishBackward),
+    (creation._TO_COPY, creation_nodes._ToCopyBackward),
     (creation.COPY_, creation_nodes.CopyBackward),
     (creation.FILL_, creation_nodes.FillBackward),
     (creation.ZERO_, creation_nodes.ZeroBackward),
@@ -46,6 +57,9 @@ NODES = (
     (pointwise.COS, pointwise_nodes.CosBackward),
     (pointwise.MAXIMUM, pointwise_nodes.MaximumBackward),
     (pointwise.MINIMUM, pointwise_nodes.MinimumBackward),
+    (pointwise.SQUARE, pointwise_nodes.SquareBackward),
+    (pointwise.RECIPROCAL, pointwise_nodes.ReciprocalBackward),
+    (pointwise.RSQRT, pointwise_nodes.RsqrtBackward),
     (pointwise.SQRT, pointwise_nodes.SqrtBackward),
     (pointwise.TANH, pointwise_nodes.TanhBackward),
     (pointwise.SIGMOID, pointwise_nodes.SigmoidBackward),

@@ -36,6 +36,11 @@ def empty(
 
     A tensor of unspecified contents.
 
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.empty(2, 3).shape
+        (2, 3)
+
     """
     size = spread(sizes, size, "empty")
     return created(EMPTY, (size,), {"dtype": dtype, "device": device}, requires_grad)
@@ -52,6 +57,14 @@ def zeros(
 
     A tensor of zeros.
 
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.zeros(2, 3)
+        tensor([[0., 0., 0.],
+                [0., 0., 0.]])
+        >>> tp.zeros(2, dtype=tp.int64)
+        tensor([0, 0])
+
     """
     size = spread(sizes, size, "zeros")
     return created(ZEROS, (size,), {"dtype": dtype, "device": device}, requires_grad)
@@ -67,6 +80,14 @@ def ones(
     """tp.ones(*sizes, size=None, dtype=None, device=None, requires_grad=False) -> Tensor
 
     A tensor of ones.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.ones(3)
+        tensor([1., 1., 1.])
+        >>> tp.ones((2, 1), requires_grad=True)
+        tensor([[1.],
+                [1.]], requires_grad=True)
 
     """
     size = spread(sizes, size, "ones")
@@ -85,6 +106,15 @@ def eye(
 
     Ones on the main diagonal of an (n, m) matrix.
 
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.eye(2)
+        tensor([[1., 0.],
+                [0., 1.]])
+        >>> tp.eye(2, 3)
+        tensor([[1., 0., 0.],
+                [0., 1., 0.]])
+
     """
     return created(EYE, (n, m), {"dtype": dtype, "device": device}, requires_grad)
 
@@ -100,6 +130,12 @@ def rand(
     """tp.rand(*sizes, size=None, generator=None, dtype=None, device=None, requires_grad=False) -> Tensor
 
     Uniform on [0, 1).
+
+    Example:
+        >>> import tensorplay as tp
+        >>> x = tp.rand(2, 500)
+        >>> x.shape, 0.4 < x.mean().item() < 0.6
+        ((2, 500), True)
 
     """
     size = spread(sizes, size, "rand")
@@ -118,6 +154,14 @@ def randn(
 
     Standard normal.
 
+    Example:
+        >>> import tensorplay as tp
+        >>> _ = tp.manual_seed(7)
+        >>> x = tp.randn(3)
+        >>> _ = tp.manual_seed(7)
+        >>> x.tolist() == tp.randn(3).tolist()
+        True
+
     """
     size = spread(sizes, size, "randn")
     return created(RANDN, (size,), {"generator": generator, "dtype": dtype, "device": device}, requires_grad)
@@ -134,6 +178,12 @@ def randperm(
     """tp.randperm(n, *, generator=None, dtype=None, device=None, requires_grad=False) -> Tensor
 
     A random permutation of 0 … n - 1.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> x = tp.randperm(5)
+        >>> sorted(x.tolist())
+        [0, 1, 2, 3, 4]
 
     """
     return created(RANDPERM, (n,), {"generator": generator, "dtype": dtype, "device": device}, requires_grad)

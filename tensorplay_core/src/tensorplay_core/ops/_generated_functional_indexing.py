@@ -28,6 +28,14 @@ def index(input: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     Gradients:
         self: index_backward(grad, self.shape, indices)
 
+    Example:
+        >>> import tensorplay as tp
+        >>> x = tp.tensor([[1, 2], [3, 4], [5, 6]])
+        >>> tp.index(x, [tp.tensor([0, 2]), tp.tensor([1, 0])])
+        tensor([2, 5])
+        >>> x[[0, 2], [1, 0]]
+        tensor([2, 5])
+
     """
     return call(INDEX, (input, indices))  # type: ignore[no-any-return]
 

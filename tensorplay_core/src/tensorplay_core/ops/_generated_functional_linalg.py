@@ -28,6 +28,15 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
         self: matmul_backward_self(grad, self.shape, other)
         other: matmul_backward_other(grad, self, other.shape)
 
+    Example:
+        >>> import tensorplay as tp
+        >>> x = tp.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> tp.matmul(x, tp.tensor([1.0, 1.0]))
+        tensor([3., 7.])
+        >>> x @ x
+        tensor([[ 7., 10.],
+                [15., 22.]])
+
     """
     try:
         t = input._type

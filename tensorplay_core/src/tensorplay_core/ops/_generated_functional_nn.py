@@ -26,6 +26,12 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     The inputs are promoted to one dtype, which the result has.
 
+    Example:
+        >>> import tensorplay as tp
+        >>> weight = tp.tensor([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]])
+        >>> tp.nn.functional.linear(tp.tensor([1.0, 2.0, 3.0]), weight, tp.tensor([0.5, -0.5]))
+        tensor([7.5000, 4.5000])
+
     """
     return call(LINEAR, (input, weight, bias))  # type: ignore[no-any-return]
 
@@ -37,6 +43,15 @@ def softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
 
     Gradients:
         self: result * (grad - (grad * result).sum(dim, True))
+
+    Example:
+        >>> import tensorplay as tp
+        >>> x = tp.tensor([0.0, 0.0, 1000.0])
+        >>> tp.softmax(x, dim=0)
+        tensor([0., 0., 1.])
+        >>> tp.softmax(tp.zeros(2, 4), dim=1)
+        tensor([[0.2500, 0.2500, 0.2500, 0.2500],
+                [0.2500, 0.2500, 0.2500, 0.2500]])
 
     """
     try:
@@ -75,6 +90,11 @@ def log_softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tenso
 
     Gradients:
         self: grad - exp(result) * grad.sum(dim, True)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.log_softmax(tp.zeros(2), dim=0)
+        tensor([-0.6931, -0.6931])
 
     """
     try:
@@ -119,6 +139,14 @@ def cross_entropy(
 
     The cross entropy between logits ``input`` (N, C, ...) and class indices (N, ...) or probabilities (N, C,
     ...).
+
+    Example:
+        >>> import tensorplay as tp
+        >>> logits = tp.tensor([[2.0, 0.0], [0.0, 0.0]])
+        >>> tp.nn.functional.cross_entropy(logits, tp.tensor([0, 1]), reduction="none")
+        tensor([0.1269, 0.6931])
+        >>> tp.nn.functional.cross_entropy(logits, tp.tensor([0, 1]))
+        tensor(0.4100)
 
     """
     return call(  # type: ignore[no-any-return]

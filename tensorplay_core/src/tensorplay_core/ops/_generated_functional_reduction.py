@@ -43,6 +43,16 @@ def sum(
     Gradients:
         self: sum_backward(grad, self.shape, dim, keepdim)
 
+    Example:
+        >>> import tensorplay as tp
+        >>> x = tp.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> tp.sum(x)
+        tensor(10.)
+        >>> x.sum(dim=0, keepdim=True)
+        tensor([[4., 6.]])
+        >>> tp.tensor([True, True]).sum()
+        tensor(2)
+
     """
     if axis is not None:
         dim = second_name(dim, axis, "sum", "axis")
@@ -93,6 +103,11 @@ def mean(
     Gradients:
         self: mean_backward(grad, self.shape, dim, keepdim)
 
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.mean(tp.tensor([[1.0, 2.0], [3.0, 6.0]]), dim=1)
+        tensor([1.5000, 4.5000])
+
     """
     if axis is not None:
         dim = second_name(dim, axis, "mean", "axis")
@@ -139,6 +154,14 @@ def max(*args: Any, **kwargs: Any) -> Any:
 
     The largest element along ``dim`` and the index of its first occurrence; NaN counts as largest.
 
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.max(tp.tensor([[1, 5], [4, 2]]))
+        tensor(5)
+        >>> values, indices = tp.max(tp.tensor([[1, 5], [4, 2]]), dim=1)
+        >>> values, indices
+        (tensor([5, 4]), tensor([1, 0]))
+
     """
     return pick("max", (MAX, MAX_DIM), args, kwargs)
 
@@ -156,6 +179,12 @@ def argmax(
     The index of the first largest element along ``dim``, or in the flattened tensor when None.
 
     The result is int64.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> x = tp.tensor([[1, 5], [7, 2]])
+        >>> tp.argmax(x), x.argmax(dim=1)
+        (tensor(2), tensor([1, 0]))
 
     """
     if axis is not None:

@@ -35,6 +35,12 @@ def reshape(input: Tensor, *shapes: int | Sequence[int], shape: Sequence[int] | 
     Gradients:
         self: grad.reshape(self.shape)
 
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.arange(6).reshape(2, -1)
+        tensor([[0, 1, 2],
+                [3, 4, 5]])
+
     """
     shape = spread(shapes, shape, "reshape")
     try:
@@ -74,6 +80,11 @@ def permute(input: Tensor, *dims_: int | Sequence[int], dims: Sequence[int] | No
     Gradients:
         self: permute_backward(grad, dims)
 
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.zeros(2, 3, 4).permute(2, 0, 1).shape
+        (4, 2, 3)
+
     """
     dims = spread(dims_, dims, "permute")
     try:
@@ -112,6 +123,13 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
 
     Gradients:
         self: grad.transpose(dim0, dim1)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.tensor([[1, 2, 3], [4, 5, 6]]).transpose(0, 1)
+        tensor([[1, 4],
+                [2, 5],
+                [3, 6]])
 
     """
     try:
@@ -157,6 +175,12 @@ def expand(input: Tensor, *sizes: int | Sequence[int], size: Sequence[int] | Non
     Gradients:
         self: grad
 
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.tensor([[1], [2]]).expand(-1, 3)
+        tensor([[1, 1, 1],
+                [2, 2, 2]])
+
     """
     size = spread(sizes, size, "expand")
     try:
@@ -201,6 +225,12 @@ def squeeze(
     Gradients:
         self: grad.reshape(self.shape)
 
+    Example:
+        >>> import tensorplay as tp
+        >>> x = tp.zeros(1, 2, 1)
+        >>> x.squeeze().shape, x.squeeze(0).shape
+        ((2,), (2, 1))
+
     """
     if axis is not None:
         dim = second_name(dim, axis, "squeeze", "axis")
@@ -241,6 +271,12 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     Gradients:
         self: grad.reshape(self.shape)
 
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.tensor([1, 2]).unsqueeze(1)
+        tensor([[1],
+                [2]])
+
     """
     try:
         t = input._type
@@ -278,6 +314,12 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 
     Gradients:
         self: select_backward(grad, self.shape, dim, index)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> x = tp.tensor([[1, 2], [3, 4]])
+        >>> x.select(1, 0)
+        tensor([1, 3])
 
     """
     try:
@@ -325,6 +367,14 @@ def slice(
     Gradients:
         self: slice_backward(grad, self.shape, dim, start, end, step)
 
+    Example:
+        >>> import tensorplay as tp
+        >>> x = tp.arange(10)
+        >>> tp.slice(x, 0, 2, 9, 3)
+        tensor([2, 5, 8])
+        >>> x[2:9:3]
+        tensor([2, 5, 8])
+
     """
     if axis is not None:
         dim = second_name(dim, axis, "slice", "axis", 0)
@@ -366,6 +416,14 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None) -> 
 
     Gradients:
         tensors: cat_backward(grad, tensors.shape, dim)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.cat([tp.tensor([1, 2]), tp.tensor([3.5])])
+        tensor([1.0000, 2.0000, 3.5000])
+        >>> tp.cat([tp.zeros(2, 1), tp.ones(2, 2)], dim=1)
+        tensor([[0., 1., 1.],
+                [0., 1., 1.]])
 
     """
     if axis is not None:

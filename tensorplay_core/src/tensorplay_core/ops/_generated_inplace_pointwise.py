@@ -19,11 +19,14 @@ from tensorplay_core.ops._generated_schemas_pointwise import (
     MUL_,
     NEG_,
     POW_,
+    RECIPROCAL_,
     RELU_,
+    RSQRT_,
     SGN_,
     SIGMOID_,
     SIN_,
     SQRT_,
+    SQUARE_,
     SUB_,
     TANH_,
 )
@@ -357,6 +360,75 @@ def cos_(input: Tensor) -> Tensor:
     except (AttributeError, Unresolved):  # raised before anything is written
         pass
     return call(COS_, (input,))  # type: ignore[no-any-return]
+
+
+def square_(input: Tensor) -> Tensor:
+    """square_(input) -> Tensor
+
+    The in-place form of :func:`square`: writes to ``input`` and returns it.
+
+    """
+    try:
+        t = input._type
+        v = input._version
+        if (
+            not (active.special or active.inference or t.inference)
+            and (v is None or not v[1])
+            and (input._node is None or active.grad_off and not STATE.get().grad)
+        ):
+            t.k_square_(input._array)
+            if v is not None:
+                v[0] += 1
+            return input
+    except (AttributeError, Unresolved):  # raised before anything is written
+        pass
+    return call(SQUARE_, (input,))  # type: ignore[no-any-return]
+
+
+def reciprocal_(input: Tensor) -> Tensor:
+    """reciprocal_(input) -> Tensor
+
+    The in-place form of :func:`reciprocal`: writes to ``input`` and returns it.
+
+    """
+    try:
+        t = input._type
+        v = input._version
+        if (
+            not (active.special or active.inference or t.inference)
+            and (v is None or not v[1])
+            and (input._node is None or active.grad_off and not STATE.get().grad)
+        ):
+            t.k_reciprocal_(input._array)
+            if v is not None:
+                v[0] += 1
+            return input
+    except (AttributeError, Unresolved):  # raised before anything is written
+        pass
+    return call(RECIPROCAL_, (input,))  # type: ignore[no-any-return]
+
+
+def rsqrt_(input: Tensor) -> Tensor:
+    """rsqrt_(input) -> Tensor
+
+    The in-place form of :func:`rsqrt`: writes to ``input`` and returns it.
+
+    """
+    try:
+        t = input._type
+        v = input._version
+        if (
+            not (active.special or active.inference or t.inference)
+            and (v is None or not v[1])
+            and (input._node is None or active.grad_off and not STATE.get().grad)
+        ):
+            t.k_rsqrt_(input._array)
+            if v is not None:
+                v[0] += 1
+            return input
+    except (AttributeError, Unresolved):  # raised before anything is written
+        pass
+    return call(RSQRT_, (input,))  # type: ignore[no-any-return]
 
 
 def sqrt_(input: Tensor) -> Tensor:

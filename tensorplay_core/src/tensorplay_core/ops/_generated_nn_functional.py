@@ -3,6 +3,17 @@
 
 from __future__ import annotations
 
+from tensorplay_core.ops._generated_functional_activation import (
+    elu,
+    hardsigmoid,
+    hardswish,
+    leaky_relu,
+    mish,
+    selu,
+    silu,
+    softplus,
+    softsign,
+)
 from tensorplay_core.ops._generated_functional_nn import (
     cross_entropy,
     linear,
@@ -17,10 +28,19 @@ from tensorplay_core.ops._generated_functional_pointwise import (
 
 __all__ = [
     "cross_entropy",
+    "elu",
+    "hardsigmoid",
+    "hardswish",
+    "leaky_relu",
     "linear",
     "log_softmax",
+    "mish",
     "relu",
+    "selu",
     "sigmoid",
+    "silu",
     "softmax",
+    "softplus",
+    "softsign",
     "tanh",
 ]

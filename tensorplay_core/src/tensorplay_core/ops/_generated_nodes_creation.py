@@ -16,7 +16,7 @@ from tensorplay_core.ops._generated_schemas_creation import (
 )
 
 
-class ToCopyBackward(Node):
+class _ToCopyBackward(Node):
     """The gradient of ``_to_copy``.
 
     self: _to_copy(grad, dtype=self.dtype, device=self.device)
@@ -29,7 +29,7 @@ class ToCopyBackward(Node):
     @staticmethod
     def record(result: Any, self: Any, *, dtype: Any = None, device: Any = None) -> None:
         """Attaches a node to the result of a call."""
-        node = ToCopyBackward()
+        node = _ToCopyBackward()
         record(node, (self,), result)
         node.saved = (self.device, self.dtype)
 

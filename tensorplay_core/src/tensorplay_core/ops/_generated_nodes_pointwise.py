@@ -25,11 +25,14 @@ from tensorplay_core.ops._generated_schemas_pointwise import (
     NEG,
     POW,
     REAL,
+    RECIPROCAL,
     RELU,
+    RSQRT,
     SGN,
     SIGMOID,
     SIN,
     SQRT,
+    SQUARE,
     SUB,
     TANH,
     WHERE,
@@ -200,12 +203,12 @@ class PowBackward(Node):
         grad_self = grad_exponent = None
         if edge_self is not None:
             exponent = unpack(saved_exponent, node, "exponent", graph)
-            grad_self = (
-                F.where(exponent == 0, 0, grad * (exponent * self ** F.where(exponent == 0, 1, exponent - 1)).conj())
-            )
+            shared_0 = exponent == 0
+            grad_self = F.where(shared_0, 0, grad * (exponent * self ** F.where(shared_0, 1, exponent - 1)).conj())
         if edge_exponent is not None:
             result = unpack(saved_result, node, "result", graph, own=True)
-            grad_exponent = F.where(self == 0, 0, grad * (result * F.log(F.where(self == 0, 1, self))).conj())
+            shared_1 = self == 0
+            grad_exponent = F.where(shared_1, 0, grad * (result * F.log(F.where(shared_1, 1, self))).conj())
         return grad_self, grad_exponent
 
 
@@ -518,6 +521,89 @@ class MinimumBackward(Node):
         if edge_other is not None:
             grad_other = F.where(shared_0, shared_1, F.where(other > self, 0, grad))
         return grad_self, grad_other
+
+
+class SquareBackward(Node):
+    """The gradient of ``square``.
+
+    self: 2 * grad * self.conj()
+
+    """
+
+    __slots__ = ()
+    op = SQUARE
+    kind = SAVING
+    pointwise = True
+    saves_input = ("self",)
+
+    @staticmethod
+    def record(result: Any, self: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = SquareBackward()
+        record(node, (self,), result)
+        node.saved = (save(self),)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, = node.saved
+        self = unpack(saved_self, node, "self", graph)
+        return (2 * grad * (self.conj() if self._type.is_complex else self),)
+
+
+class ReciprocalBackward(Node):
+    """The gradient of ``reciprocal``.
+
+    self: -grad / self.conj() / self.conj()
+
+    """
+
+    __slots__ = ()
+    op = RECIPROCAL
+    kind = SAVING
+    pointwise = True
+    saves_input = ("self",)
+
+    @staticmethod
+    def record(result: Any, self: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = ReciprocalBackward()
+        record(node, (self,), result)
+        node.saved = (save(self),)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, = node.saved
+        self = unpack(saved_self, node, "self", graph)
+        shared_0 = self.conj() if self._type.is_complex else self
+        return (-grad / shared_0 / shared_0,)
+
+
+class RsqrtBackward(Node):
+    """The gradient of ``rsqrt``.
+
+    self: -grad / 2 / sqrt(self).conj() / sqrt(self).conj() / sqrt(self).conj()
+
+    """
+
+    __slots__ = ()
+    op = RSQRT
+    kind = SAVING
+    pointwise = True
+    saves_input = ("self",)
+
+    @staticmethod
+    def record(result: Any, self: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = RsqrtBackward()
+        record(node, (self,), result)
+        node.saved = (save(self),)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, = node.saved
+        self = unpack(saved_self, node, "self", graph)
+        shared_0 = F.sqrt(self).conj()
+        return (-grad / 2 / shared_0 / shared_0 / shared_0,)
 
 
 class SqrtBackward(Node):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from tensorplay_core.ops.define import inplace, operator
+from tensorplay_core.types.program import Program
 
 ADD = operator(
     "add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
@@ -159,6 +160,66 @@ MINIMUM = operator(
     promises={"CPU": "minimum", "CUDA": "minimum"},
     fast=True,
 )
+SQUARE = operator(
+    "square(Tensor self) -> Tensor",
+    shape="same",
+    promote="keep",
+    composite="explicit",
+    tags=("core", "pointwise"),
+    fast=True,
+    math=Program(
+        ("self",),
+        (),
+        (),
+        (),
+        (
+            ("t0", "mul", "self", "self"),
+        ),
+        ("t0",),
+    ),
+)
+SQUARE_ = inplace(SQUARE)
+RECIPROCAL = operator(
+    "reciprocal(Tensor self) -> Tensor",
+    shape="same",
+    promote="float",
+    composite="explicit",
+    autocast="fp32",
+    tags=("core", "pointwise"),
+    fast=True,
+    math=Program(
+        ("self",),
+        (),
+        (),
+        (),
+        (
+            ("t0", "div", 1, "self"),
+        ),
+        ("t0",),
+    ),
+)
+RECIPROCAL_ = inplace(RECIPROCAL)
+RSQRT = operator(
+    "rsqrt(Tensor self) -> Tensor",
+    shape="same",
+    promote="float",
+    composite="explicit",
+    autocast="fp32",
+    tags=("core", "pointwise"),
+    fast=True,
+    math=Program(
+        ("self",),
+        (),
+        (),
+        (),
+        (
+            ("t0", "sqrt", "self"),
+            ("t1", "div", 1, "t0"),
+        ),
+        ("t1",),
+    ),
+)
+RSQRT_ = inplace(RSQRT)
 SQRT = operator(
     "sqrt(Tensor self) -> Tensor",
     shape="same",

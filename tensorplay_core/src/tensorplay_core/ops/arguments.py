@@ -6,6 +6,7 @@ go to the kernel as they are, and whatever is wrong with them ends up here.
 
 from __future__ import annotations
 
+import keyword
 import numbers
 from collections import namedtuple
 from collections.abc import Callable, Iterator
@@ -16,10 +17,10 @@ from tensorplay_core.errors import ArgumentError, did_you_mean
 from tensorplay_core.ops.shape_checks import as_int, as_ints
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 from tensorplay_core.types.device import Device
-from tensorplay_core.types.dtype import as_dtype
+from tensorplay_core.types.dtype import as_dtype, in_schema
 
 if TYPE_CHECKING:
-    from tensorplay_core.types.schema import Argument
+    from tensorplay_core.types.schema import Alias, Argument
 
 SCALARS = (bool, int, float, complex)
 NOT_PROMOTED = frozenset({"condition", "indices"})
@@ -45,10 +46,14 @@ class Plan:
     Attributes:
         positional, keyword: its arguments.
         by_name: all of them.
+        spelled: how those are written in Python whose name is a word of it: ``from_`` for ``from``.
         result_class: makes one value of several results.
         view: the result shares the memory of the first argument.
         writes: the first argument is written to.
+        written: the names of all arguments that are.
         returns, returns_tensor: how many results there are; whether it is one, and a tensor.
+        results: the types of the results, as text.
+        returned: for each result the argument that it is, which was written to; None for a new value.
     """
 
     def __init__(self, op: Operator) -> None:
@@ -57,11 +62,18 @@ class Plan:
         self.positional = tuple(_spec(a) for a in schema.positional)
         self.keyword = tuple(_spec(a) for a in schema.keyword_only)
         self.by_name = {spec.name: spec for spec in (*self.positional, *self.keyword)}
+        self.spelled = {f"{name}_": name for name in self.by_name if keyword.iskeyword(name)}
         first = schema.arguments[0] if schema.arguments else None
         self.writes = first is not None and first.is_write
+        self.written = tuple(a.name for a in schema.arguments if a.is_write)
         self.view = first is not None and first.alias is not None and not first.is_write
         self.tensor_positions = tuple(i for i, s in enumerate(self.positional) if s.kind == "Tensor")
         self.returns = len(schema.returns)
+        self.results = tuple(str(r.type) for r in schema.returns)
+        self.returned = tuple(
+            next((a.name for a in schema.arguments if a.is_write and r.alias and _shares(a.alias, r.alias)), None)
+            for r in schema.returns
+        )
         self.returns_tensor = [str(r.type) for r in schema.returns] == ["Tensor"]
         self.result_class = _result_class(op, tuple(r.name for r in schema.returns))
 
@@ -75,8 +87,22 @@ def _result_class(op: Operator, names: tuple[str | None, ...]) -> Callable[[list
     return results._make
 
 
+def _shares(one: Alias | None, other: Alias) -> bool:
+    return one is not None and not set(one.before).isdisjoint(other.before)
+
+
+def _dtypes(default: Any) -> Any:
+    """Returns a default with dtypes in the place of their names."""
+    if isinstance(default, tuple):
+        return tuple(map(_dtypes, default))
+    return in_schema(default) if isinstance(default, str) else default
+
+
 def _spec(argument: Argument) -> Spec:
     type = argument.type
+    default: Any = None if argument.default is None else argument.default.plain
+    if type.base.value == "ScalarType":
+        default = _dtypes(default)
     return Spec(
         name=argument.name,
         kind="int" if type.base.value == "SymInt" else type.base.value,
@@ -84,7 +110,7 @@ def _spec(argument: Argument) -> Spec:
         is_list=type.is_list,
         items_optional=type.is_list and type.item.is_optional,
         sized=type.list_size is not None,
-        default=None if argument.default is None else argument.default.value,
+        default=default,
         required=argument.default is None,
     )
 
@@ -109,7 +135,7 @@ def bind(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[t
             f"{op.display_name}: takes {len(plan.positional)} positional arguments, got {len(args)}: {op.schema}"
         )
     positional = list(args)
-    rest = dict(kwargs)
+    rest = {plan.spelled.get(name, name): value for name, value in kwargs.items()} if plan.spelled else dict(kwargs)
     for i, spec in enumerate(plan.positional):
         if spec.name in rest:
             if i < len(args):
@@ -166,9 +192,13 @@ def _value(op: Operator, spec: Spec, value: Any) -> Any:
         if spec.sized and not isinstance(value, (tuple, list)):
             return as_int(op.display_name, value, spec.name)
         return as_ints(op.display_name, value, spec.name)
-    if spec.is_list:
-        return tuple(value)
-    return _one(op, spec, value)
+    if not spec.is_list:
+        return _one(op, spec, value)
+    if spec.sized and not isinstance(value, (tuple, list)):
+        return _one(op, spec, value)
+    if isinstance(value, (str, TensorBase)) or not hasattr(value, "__iter__"):
+        raise ArgumentError(f"{op.display_name}: {spec.name} must be {_wanted(spec)}, not {type(value).__name__}")
+    return tuple([None if v is None and spec.items_optional else _one(op, spec, v) for v in value])
 
 
 def _one(op: Operator, spec: Spec, value: Any) -> Any:
@@ -237,6 +267,24 @@ def python_scalar(value: Any) -> Any:
         number = value.item()
         return number if number.__class__ in SCALARS else None
     return None
+
+
+def written_tensors(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """Returns the tensors of a call that its operator writes to."""
+    plan = plan_of(op)
+    values = [v for spec, v in zip(plan.positional, args, strict=True) if spec.name in plan.written]
+    return list(tensors_in((*values, *(v for name, v in kwargs.items() if name in plan.written)), {}))
+
+
+def named_tensors(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Returns the tensors of a call with the names of their arguments: ``x``, ``xs[1]``."""
+    pairs = [(spec.name, value) for spec, value in zip(plan_of(op).positional, args, strict=True)]
+    found = []
+    for name, value in [*pairs, *kwargs.items()]:
+        several = isinstance(value, (list, tuple))
+        for i, tensor in enumerate(tensors_in((tuple(value) if several else value,), {})):
+            found.append((f"{name}[{i}]" if several else name, tensor))
+    return found
 
 
 def tensors_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Any]:

@@ -14,11 +14,12 @@ from tensorplay_core.autograd.node import Node, NoFormula, record
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import DispatchKey
+from tensorplay_core.dispatch.misses import kernel_missing
 from tensorplay_core.dispatch.operator import Operator, Registration, location
 from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.errors import AutogradError, fix
 from tensorplay_core.ops import inplace
-from tensorplay_core.ops.arguments import plan_of, tensors_in
+from tensorplay_core.ops.arguments import plan_of, tensors_in, written_tensors
 from tensorplay_core.ops.call import below_autograd, redispatch, run_composite
 from tensorplay_core.ops.slots import CORE
 from tensorplay_core.tensor.tensor import Tensor, wrap
@@ -46,7 +47,7 @@ def distinct(op: Operator, result: Any, args: tuple[Any, ...], kwargs: dict[str,
 def formula(op: Operator) -> Callable[..., Any]:
     """Returns the kernel of an operator with a derivative record."""
 
-    def autograd(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
+    def autograd(keys: KeySet, /, *args: Any, **kwargs: Any) -> Any:
         result = redispatch(op, below_autograd(keys), args, kwargs)
         if records(args, kwargs):
             result = distinct(op, result, args, kwargs)
@@ -59,7 +60,7 @@ def formula(op: Operator) -> Callable[..., Any]:
 def non_differentiable(op: Operator) -> Callable[..., Any]:
     """Returns the kernel of an operator whose results never have a gradient."""
 
-    def autograd(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
+    def autograd(keys: KeySet, /, *args: Any, **kwargs: Any) -> Any:
         return redispatch(op, below_autograd(keys), args, kwargs)
 
     return autograd
@@ -68,11 +69,13 @@ def non_differentiable(op: Operator) -> Callable[..., Any]:
 def implicit(op: Operator) -> Callable[..., Any]:
     """Returns the kernel of an operator that decomposes: recorded through the operators it is composed of."""
 
-    def autograd(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
+    def autograd(keys: KeySet, /, *args: Any, **kwargs: Any) -> Any:
+        if not records(args, kwargs):
+            return redispatch(op, below_autograd(keys), args, kwargs)
         composite = op.kernel_at(int(DispatchKey.Composite))
-        if composite is not None and records(args, kwargs):
-            return run_composite(op, composite, keys, args, kwargs)
-        return redispatch(op, below_autograd(keys), args, kwargs)
+        if composite is None:  # a backend's kernel alone would lose the gradient
+            raise kernel_missing(op, keys, "its gradient is that of its Composite kernel, and Composite has none")
+        return run_composite(op, composite, keys, args, kwargs)
 
     return autograd
 
@@ -80,7 +83,7 @@ def implicit(op: Operator) -> Callable[..., Any]:
 def no_formula(op: Operator) -> Callable[..., Any]:
     """Returns the kernel of an operator without a record: works forward, raises on backward."""
 
-    def autograd(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
+    def autograd(keys: KeySet, /, *args: Any, **kwargs: Any) -> Any:
         result = redispatch(op, below_autograd(keys), args, kwargs)
         if records(args, kwargs):
             result = distinct(op, result, args, kwargs)
@@ -119,7 +122,7 @@ def in_place(op: Operator) -> Callable[..., Any]:
     """Returns the kernel of an operator that writes to its first argument."""
     source = op.functional or op
 
-    def autograd(keys: KeySet, self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def autograd(keys: KeySet, self: Tensor, /, *args: Any, **kwargs: Any) -> Tensor:
         recording = records((self, *args), kwargs)
         check_inplace(op, self, recording)
         if not recording:
@@ -144,6 +147,31 @@ def in_place(op: Operator) -> Callable[..., Any]:
     return autograd
 
 
+def mutating(op: Operator) -> Callable[..., Any]:
+    """Returns the kernel of an operator that writes to some of its arguments, whichever they are.
+
+    What was written to depends on all inputs by no known formula, so it gets a node that raises on backward.
+    """
+
+    def autograd(keys: KeySet, /, *args: Any, **kwargs: Any) -> Any:
+        if not records(args, kwargs):
+            return redispatch(op, below_autograd(keys), args, kwargs)
+        written = written_tensors(op, args, kwargs)
+        for target in written:
+            check_inplace(op, target, True)
+        inputs = tuple(tensors_in(args, kwargs))
+        result = redispatch(op, below_autograd(keys), args, kwargs)
+        several = result if isinstance(result, (tuple, list)) else (result,)
+        known = {id(t) for t in written}
+        node = NoFormula()
+        node.operator = op
+        node.saved = ()
+        record(node, inputs, (*written, *(r for r in several if isinstance(r, Tensor) and id(r) not in known)))
+        return result
+
+    return autograd
+
+
 def _as_it_was(tensor: Tensor) -> Tensor:
     return wrap(tensor._type.api.copy(tensor._array), tensor._type, tensor._node)
 
@@ -155,8 +183,16 @@ def _shares_memory(value: Any, target: Tensor) -> bool:
     return value is target or (value._version is not None and value._version is target._version)
 
 
+def _returns_self(op: Operator) -> bool:
+    """Whether an operator writes to its first argument alone and returns that; read off the text, which costs less."""
+    arguments, _, returns = op.schema_text.rpartition("->")
+    return op.is_inplace and arguments.count("!)") == 1 and returns.count("!)") == 1 and "," not in returns
+
+
 def default_kernel(op: Operator) -> tuple[Callable[..., Any], str]:
     """Returns the Autograd kernel that an operator gets, and where it comes from."""
+    if "!)" in op.schema_text and not (op.functional is not None or _returns_self(op)):
+        return mutating(op), location(mutating)
     if op.is_inplace:
         source = op.functional or op
         return in_place(op), location(source.node.backward if source.node is not None else in_place)

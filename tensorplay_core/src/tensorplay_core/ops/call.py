@@ -7,23 +7,28 @@ does is in :mod:`kernels`.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from contextvars import ContextVar
 from typing import Any
 
 from tensorplay_core.dispatch import active, devices
 from tensorplay_core.dispatch.context import STATE, exclude
 from tensorplay_core.dispatch.key_set import KeySet
-from tensorplay_core.dispatch.keys import AUTOGRAD, BACKENDS, FAMILIES, OFFSETS, PAGE, DispatchKey
+from tensorplay_core.dispatch.keys import AUTOGRAD, BACKENDS, FAMILIES, OFFSETS, PAGE, DispatchKey, family_of
 from tensorplay_core.dispatch.misses import kernel_missing
 from tensorplay_core.dispatch.operator import Operator, Registration
 from tensorplay_core.dispatch.resolution import Step, resolve
-from tensorplay_core.errors import DeviceMismatch, fix
+from tensorplay_core.errors import AutocastError, DeviceMismatch, fix
 from tensorplay_core.ops import kernels, slots, typing_rules
 from tensorplay_core.ops.arguments import normalise, plan_of, tensors_in
 from tensorplay_core.tensor.tensor import TensorBase
+from tensorplay_core.types.device import Device
+from tensorplay_core.types.dtype import DType
 
 ENDLESS = 16
 """How often one kernel may be running before a RecursionError is taken to be its own."""
+_AUTOCAST = FAMILIES["Autocast"]
+_BACKEND_STEPS = (1 << BACKENDS) - 1
 _composites: ContextVar[tuple[Any, ...]] = ContextVar("tensorplay_composites", default=())
 
 
@@ -42,7 +47,9 @@ def call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any] | None = No
     positional, keywords = normalise(op, args, kwargs or {})
     positional = typing_rules.scalars_to_tensors(op, positional)
     if out is not None:
-        return kernels.write_out(op, call(op, positional, keywords), out, positional)
+        with exclude(_AUTOCAST) if STATE.get().autocast else nullcontext():  # as in PyTorch: the dtype is out's
+            result = call(op, positional, keywords)
+        return kernels.write_out(op, result, out, positional)
     keys = key_set_of_call(op, positional, keywords)
     generation = op.generation
     result = run(op, keys, positional, keywords)
@@ -59,7 +66,7 @@ def key_set_of_call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any])
     """
     tensors = list(tensors_in(args, kwargs))
     if tensors and all(t._type is tensors[0]._type for t in tensors):
-        return in_context(tensors[0]._type.key_bits, tensors[0]._type.page)
+        return in_context(tensors[0]._type.key_bits, tensors[0]._type.page, tensors[0]._type.device.type)
     types = [t._type for t in tensors if t._array.shape or t._type.device.type != "cpu"]
     types = types or [t._type for t in tensors]
     if types:
@@ -70,23 +77,43 @@ def key_set_of_call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any])
                     raise _mismatch(op, args, kwargs)
             if op.is_inplace and args[0]._type.device != first.device:  # a 0-d cpu tensor: its copy would be written to
                 raise _mismatch(op, args, kwargs)
-        bits, page = 0, first.page
+        bits, page, device = 0, first.page, first.device
         for type in types:
             if type.page == page:
                 bits |= type.key_bits
     else:
-        device = kwargs.get("device") or devices.default_device()
+        named = next((v for v in (kwargs.get("device"), *args) if v.__class__ is Device), None)
+        device = named or devices.default_device()
         entry = devices.entry(device.type)
         bits, page = 1 << entry.key | 1 << entry.key + OFFSETS["Autograd"], entry.page
-    return in_context(bits, page)
+    return in_context(bits, page, device.type)
 
 
-def in_context(bits: int, page: int) -> KeySet:
+def in_context(bits: int, page: int, device_type: str) -> KeySet:
     """Returns a key set as the context changes it.
 
     No caller keeps the state in a variable: a frame in a kept traceback would keep it alive, and counted.
     """
+    if STATE.get().autocasts(device_type):
+        bits |= (bits & _BACKEND_STEPS) << OFFSETS["Autocast"]
     return KeySet((bits | STATE.get().include) & ~STATE.get().exclude, page)
+
+
+def autocast_dtype(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> DType:
+    """Returns the dtype that autocast lowers to on a call's device.
+
+    Raises:
+        AutocastError: it is off there, and yet a kernel at an Autocast key was reached.
+    """
+    tensors = list(tensors_in(args, kwargs))
+    device = typing_rules.device_of(tensors) if tensors else kwargs.get("device") or devices.default_device()
+    dtype = (STATE.get().autocast or {}).get(device.type)
+    if dtype is None:
+        raise AutocastError(
+            f"{op.display_name}: a kernel at an Autocast key was reached, and autocast is off for {device.type}"
+            + fix("redispatch with the keys below Autocast; the dispatcher adds the key where autocast is on.")
+        )
+    return dtype
 
 
 def _mismatch(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> DeviceMismatch:
@@ -123,6 +150,8 @@ def _run_step(op: Operator, step: Step, keys: KeySet, args: tuple[Any, ...], kwa
     registration = step.registration
     assert registration is not None
     below_layers = step.key % PAGE < BACKENDS
+    if family_of(step.key % PAGE) == "Autocast":
+        autocast_dtype(op, args, kwargs)
     if step.slot == DispatchKey.Composite or (below_layers and registration.level == "tensor"):
         return run_composite(op, registration, keys, args, kwargs)
     if registration.level == "array":
@@ -155,12 +184,15 @@ def run_composite(
     Raises:
         KernelMissing: it does that, or calls its own operator without end.
     """
+    if registration.emitter is not None:
+        args = kernels.promoted_tensors(op, args, kwargs)
     mark = (registration, *map(_identity, args), *((name, _identity(value)) for name, value in kwargs.items()))
     running = _composites.get()
     if mark in running:
         kernel = f"the kernel of {registration.distribution} ({registration.where})"
         raise kernel_missing(op, keys, f"{kernel} calls its own operator with the same arguments")
     token = _composites.set((*running, mark))
+    cells = kernels.before_writes(op, args, kwargs) if op.functional is None and plan_of(op).written else ()
     try:
         if registration.with_keyset:
             result = registration.function(keys, *args, **kwargs)
@@ -173,6 +205,8 @@ def run_composite(
         raise kernel_missing(op, keys, f"{kernel} calls its own operator without end") from error
     finally:
         _composites.reset(token)
+    for cell, number in cells:
+        cell[0] += cell[0] == number  # a kernel that writes by means of its own has not counted it
     kernels.check_tensors(op, registration, result, args, kwargs)
     return result
 

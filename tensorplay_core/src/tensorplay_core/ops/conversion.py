@@ -9,6 +9,7 @@ from tensorplay_core.dispatch.tensor_type import intern
 from tensorplay_core.ops._generated_schemas_creation import _TO_COPY
 from tensorplay_core.ops._generated_schemas_pointwise import CONJ
 from tensorplay_core.ops.call import call
+from tensorplay_core.tensor.meta_array import MetaArray, no_data
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import ALL, DType, as_dtype
@@ -79,6 +80,10 @@ def _copy_to(tensor: Tensor, *, dtype: DType | None = None, device: Device | Non
     target = intern(device or source.device, dtype or source.dtype)
     if target.device == source.device:
         array = target.api.cast(array, target.native)
+    elif target.array_class is MetaArray:  # nothing of the data is wanted, so none is fetched
+        array = MetaArray(tensor.shape, source.dtype, source.api.strides(array)).packed(target.dtype)
+    elif source.array_class is MetaArray:
+        raise no_data(f"to: cannot copy to {target.device}")
     else:
         # The narrower side casts: a device need not have the dtype that the tensor comes from.
         if target.dtype is not source.dtype and target.dtype.name in source.api.dtypes:

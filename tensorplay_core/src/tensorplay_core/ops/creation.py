@@ -10,7 +10,7 @@ from tensorplay_core.dispatch import devices
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.tensor_type import TensorType, intern
 from tensorplay_core.errors import ArgumentError, ShapeError, ValueRangeError, fix
-from tensorplay_core.ops._generated_schemas_creation import ARANGE, FULL
+from tensorplay_core.ops._generated_schemas_creation import ARANGE, EMPTY, FULL
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.arguments import python_scalar
 from tensorplay_core.ops.call import call
@@ -244,6 +244,35 @@ def ones_like(
 ) -> Tensor:
     """Returns ones of another tensor's shape, dtype and device."""
     return full_like(input, 1, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def empty_like(
+    input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Returns a tensor of another one's shape, dtype and device whose elements are not set.
+
+    Its dims lie in memory in the order in which the other's do.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.empty_like(tp.ones(2, 3)).stride(), tp.empty_like(tp.ones(3, 2).t()).stride()
+        ((3, 1), (1, 2))
+    """
+    if not isinstance(input, TensorBase):
+        raise ArgumentError(f"empty_like: input must be a Tensor, not {type(input).__name__}")
+    shape, strides = input.shape, input.stride()
+    order = sorted(range(len(shape)), key=lambda dim: -strides[dim])
+    if any(step == 0 and size > 1 for step, size in zip(strides, shape, strict=True)):  # an expanded tensor
+        order.sort()
+    settings = {
+        "dtype": input.dtype if dtype is None else as_dtype(dtype),
+        "device": input.device if device is None else device,
+    }
+    result: Tensor = call(EMPTY, (tuple(shape[dim] for dim in order),), settings)
+    if order != sorted(order):
+        back = result.permute([order.index(dim) for dim in range(len(order))])
+        result = wrap(back._array, back._type)  # whose memory nobody else has
+    return result.requires_grad_() if requires_grad else result
 
 
 def manual_seed(seed: int) -> None:

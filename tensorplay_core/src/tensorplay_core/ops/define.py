@@ -1,22 +1,31 @@
-"""How generated schema modules define operators: every one gets its slot in the tensor types."""
+"""How generated modules define operators and put them in force, core's at import and a plugin's when it is imported.
+
+Every operator with a fast path gets its slot in the tensor types. A plugin's package may be imported again, or
+reloaded: what it defines then replaces its own, and nobody else's.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-from tensorplay_core.dispatch.operator import Operator
+from tensorplay_core.dispatch.operator import Operator, location
 from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.dispatch.tensor_type import add_slot
+from tensorplay_core.errors import RegistrationError, fix
 
 if TYPE_CHECKING:
     from tensorplay_core.types.program import Program
+
+_methods: dict[str, str] = {}
+"""Method of Tensor to the package that put it there, of those that are not core's."""
 
 
 def operator(
     schema: str,
     *,
-    shape: str | None = None,
+    shape: str | Callable[..., Any] | None = None,
     promote: str = "none",
     composite: str = "none",
     autocast: str = "none",
@@ -25,24 +34,25 @@ def operator(
     fast: bool = False,
     differentiable: bool = True,
     math: Program | None = None,
+    owner: str = "",
+    where: str = "",
 ) -> Operator:
-    """Defines an operator of the contract."""
+    """Defines an operator of a contract."""
     op = Operator(
         schema,
-        shape=shape,
+        shape=_rule(shape, owner) if callable(shape) else shape,
         promote=promote,
         composite=composite,
         autocast=autocast,
         tags=tags,
         promises={key: (kernel,) for key, kernel in (promises or {}).items()},
         math=math,
+        where=where,
     )
     op.fast = fast
     if not differentiable:
         op.differentiable = (False,)
-    if fast:
-        add_slot(op.slot)
-    return REGISTRY.define(op)
+    return _enter(op, owner)
 
 
 def inplace(functional: Operator) -> Operator:
@@ -58,9 +68,86 @@ def inplace(functional: Operator) -> Operator:
         composite="explicit",
         tags=functional.tags,
         functional=functional,
+        where=functional.where,
     )
     op.fast = functional.fast
     op.differentiable = functional.differentiable
+    return _enter(op, functional.owner)
+
+
+def _enter(op: Operator, owner: str) -> Operator:
+    op.owner = owner
     if op.fast:
         add_slot(op.slot)
+    known = REGISTRY.operators.get(op.qualified_name) if owner else None
+    if known is None or known.owner != owner:
+        return REGISTRY.define(op)
+    if known.schema_text == op.schema_text:  # the same again: whoever has it, or a kernel for it, keeps it
+        for name in ("shape", "promote", "composite", "autocast", "tags", "promises", "math", "where"):
+            setattr(known, name, getattr(op, name))
+        known.fast, known.differentiable, known.functional = op.fast, op.differentiable, op.functional
+        return known
+    REGISTRY.remove(known)
     return REGISTRY.define(op)
+
+
+def _rule(rule: Callable[..., Any], owner: str) -> str:
+    """Makes a plugin's function a shape rule, and returns its name."""
+    from tensorplay_core.ops.shapes import RULES
+
+    name = f"{owner}.{rule.__name__}"
+    RULES[name] = rule
+    return name
+
+
+def definitions(package: str) -> tuple[Callable[..., Operator], Callable[[Operator], Operator]]:
+    """Returns :func:`operator` and :func:`inplace` for the generated modules of a plugin's package."""
+
+    def operator_of_package(schema: str, **fields: Any) -> Operator:
+        return operator(schema, owner=package, where=location(None), **fields)
+
+    return operator_of_package, inplace
+
+
+def methods_of(package: str) -> Callable[[type], type]:
+    """Returns a decorator that puts the methods of a plugin's class on Tensor.
+
+    Raises:
+        RegistrationError: Tensor has one of them from somebody else; none is put there then.
+    """
+    from tensorplay_core.tensor.tensor import Tensor, bind
+
+    def decorate(methods: type) -> type:
+        names = [name for name in vars(methods) if not name.startswith("__")]
+        for name in names:
+            if hasattr(Tensor, name) and _methods.get(name) != package:
+                raise RegistrationError(
+                    f"{package} puts the method {name!r} on Tensor, which has it from {_methods.get(name, 'core')}"
+                    + fix("take `method` out of the record's variants, and generate the package anew.")
+                )
+        _methods.update(dict.fromkeys(names, package))
+        return bind(methods)
+
+    return decorate
+
+
+def install(package: str, namespace: str, nodes: Sequence[tuple[Any, Any]], modules: Sequence[ModuleType]) -> None:
+    """Puts the operators of a plugin's contract in force: their gradients and their public functions.
+
+    Args:
+        package: the plugin's package.
+        namespace: of its operators.
+        nodes: operator and node class.
+        modules: its generated functions, those that call kernels first.
+    """
+    from tensorplay_core.ops import autograd_kernels
+    from tensorplay_core.ops.silence import silence
+
+    own = [op for op in REGISTRY.operators.values() if op.namespace == namespace and op.owner == package]
+    recorded = dict(nodes)
+    for op in own:
+        op.node = recorded.get(op)
+        op.function = next((f for m in modules if (f := getattr(m, op.name, None)) is not None), None)
+    REGISTRY.publish(added=[r for op in own for r in autograd_kernels.registrations(op)])
+    for module in modules:
+        silence(module)

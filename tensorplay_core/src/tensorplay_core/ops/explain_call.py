@@ -18,9 +18,10 @@ from tensorplay_core.ops import _generated_functional as functional
 from tensorplay_core.ops import typing_rules
 from tensorplay_core.ops._generated_methods import GeneratedMethods
 from tensorplay_core.ops.arguments import bind, normalise, plan_of
-from tensorplay_core.ops.frontend import SECOND_NAMES, _fits
+from tensorplay_core.ops.frontend import choose
 from tensorplay_core.ops.methods import OperatorMethods
 from tensorplay_core.ops.packets import OpOverload, OpPacket
+from tensorplay_core.types.overloads import SECOND_NAMES
 
 _WITHOUT_A_ROAD = frozenset({"manual_seed"})
 """Public functions that do something before, or instead of, calling an operator."""
@@ -81,6 +82,7 @@ def target_of(what: Any) -> Callable[..., Any]:
     Raises:
         ArgumentError: it is none of these; the message offers the nearest names.
     """
+    what = getattr(what, "_opoverload", what)  # of what custom_op returned
     if isinstance(what, (OpOverload, OpPacket)):
         return what
     if isinstance(what, Operator):
@@ -126,8 +128,9 @@ def operators_of(target: Callable[..., Any]) -> tuple[Operator, ...]:
         return (target._op,)
     if isinstance(target, OpPacket):
         return target._operators()
-    name = target.__name__
-    return tuple(op for op in REGISTRY.operators.values() if op.namespace == "tp" and op.name == name)
+    name, plain = target.__name__, getattr(target, "__func__", target)
+    own = tuple(op for op in REGISTRY.operators.values() if op.function is plain)
+    return own or tuple(op for op in REGISTRY.operators.values() if op.namespace == "tp" and op.name == name)
 
 
 def direct(target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
@@ -136,16 +139,20 @@ def direct(target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
     Raises:
         ArgumentError: no operator takes the arguments.
     """
-    kwargs = {SECOND_NAMES.get(name, name): value for name, value in kwargs.items()}
-    last: TensorPlayError = ArgumentError(f"explain: {target!r} calls no operator with these arguments")
-    for op in operators_of(target):
-        try:
-            positional, keywords = bind(op, args, kwargs)
-            if len(operators_of(target)) == 1 or _fits(op, positional):
-                return Call(op, *normalise(op, positional, keywords), args, "nothing serves it")
-        except TensorPlayError as error:
-            last = error
-    raise last
+    operators = operators_of(target)
+    if not operators:
+        raise ArgumentError(f"explain: {target!r} calls no operator with these arguments")
+    if len(operators) == 1:  # where nothing is chosen, a tensor argument may be a number
+        op = operators[0]
+        positional, keywords = bind(op, args, {SECOND_NAMES.get(name, name): v for name, v in kwargs.items()})
+    else:
+        op, positional, keywords, _ = choose(target_name(target), operators, args, kwargs)
+    return Call(op, *normalise(op, positional, keywords), args, "nothing serves it")
+
+
+def target_name(target: Callable[..., Any]) -> str:
+    """Returns what a target is called in messages."""
+    return str(getattr(target, "__name__", None) or repr(target))
 
 
 def find_call(target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:

@@ -112,9 +112,10 @@ def _step(step: Step, kernel: Registration | None, state: str, reason: str) -> R
 
 
 def kernel_label(kernel: Registration) -> str:
-    """Returns a kernel's name without its module, unless the kernel is compiled and so has no file of its own."""
+    """Returns a kernel's name without its module, unless it is compiled or emitted, and so has no text of its own."""
     name = kernel.kernel_name
-    match = re.search(r"[^.()]+(\(.*\))?$", name) if hasattr(kernel.function, "__code__") else None
+    written = hasattr(kernel.function, "__code__") and not kernel.emitted
+    match = re.search(r"[^.()]+(\(.*\))?$", name) if written else None
     return match.group() if match else name
 
 
@@ -143,10 +144,16 @@ def _why(
         return step.reason, ""
     if step.slot == DispatchKey.Composite:
         return step.reason, f"the operator decomposes at {key_name(step.key)}; its inner calls take roads of their own"
+    if (node := getattr(kernel.function, "node", None)) is not None:  # what register_autograd registered
+        why = recording(op, args, kwargs)
+        does = f"records {node.__name__}, because" if autograd_kernels.records(args, {}) else "records nothing:"
+        return f"{does} {why}; continues below", ""
     if kernel.owner != slots.CORE:
         return f"{step.reason}; what follows is up to this kernel", ""
     if family == "Autograd":
         return _autograd(op, args, kwargs)
+    if family == "Autocast":
+        return f"{step.reason}; its policy is {op.autocast}; continues below", ""
     return step.reason, ""
 
 

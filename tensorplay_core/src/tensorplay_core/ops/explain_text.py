@@ -341,7 +341,7 @@ def _keys(call: Call, entry: devices.DeviceEntry) -> KeySet:
         if tensor._type.page == entry.page and tensor._type.device.type == entry.type:
             bits |= tensor._type.key_bits
     bits = bits or 1 << entry.key | 1 << entry.key + OFFSETS["Autograd"]
-    return in_context(bits, entry.page)
+    return in_context(bits, entry.page, entry.type)
 
 
 def _promised(call: Call, device_type: str) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.errors import ArgumentError, fix
-from tensorplay_core.ops.arguments import bind, plan_of, python_scalar
+from tensorplay_core.ops.arguments import SCALARS, bind, python_scalar
 from tensorplay_core.ops.call import call
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
-
-SECOND_NAMES = {"axis": "dim", "keepdims": "keepdim", "input": "self"}
+from tensorplay_core.types.device import Device
+from tensorplay_core.types.dtype import DType
+from tensorplay_core.types.overloads import SECOND_NAMES, Candidate, best, candidate
 
 
 def second_name(first: Any, second: Any, op: str, name: str, default: Any = None) -> Any:
@@ -48,49 +49,150 @@ def spread(several: tuple[Any, ...], one: Any, op: str) -> Any:
     return several
 
 
-def created(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], requires_grad: bool) -> Tensor:
-    """Calls a creation operator."""
-    result: Tensor = call(op, args, kwargs)
+def created(
+    op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], requires_grad: bool, out: Any = None
+) -> Tensor:
+    """Calls a creation operator; what ``out`` is decides what is made, where nothing else is said."""
+    if isinstance(out, TensorBase):
+        own = {"dtype": out.dtype, "device": out.device}
+        kwargs = {name: own.get(name) if value is None else value for name, value in kwargs.items()}
+    result: Tensor = call(op, args, kwargs, out)
     return result.requires_grad_() if requires_grad else result
 
 
-def pick(name: str, overloads: tuple[Operator, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Calls the overload that the arguments fit.
+def pick(
+    name: str,
+    overloads: tuple[Operator, ...],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    outs: tuple[str, ...] = (),
+    *,
+    method: bool = False,
+) -> Any:
+    """Calls the overload that the arguments mean; see :func:`choose`."""
+    op, positional, keywords, out = choose(name, overloads, args, kwargs, outs, method=method)
+    return call(op, positional, keywords, out)
+
+
+def choose(
+    name: str,
+    overloads: tuple[Operator, ...],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    outs: tuple[str, ...] = (),
+    *,
+    method: bool = False,
+) -> tuple[Operator, tuple[Any, ...], dict[str, Any], Any]:
+    """Returns the overload that arguments mean, by the rule of :mod:`tensorplay_core.types.overloads`, and its call.
+
+    Args:
+        name: the function, for messages.
+        overloads: what there is to choose from; their order does not matter.
+        args: the positional arguments.
+        kwargs: the others, by any spelling.
+        outs: the overload names of those whose function takes ``out=``.
+        method: the first argument is ``self``, wherever the signatures have it.
+
+    Returns:
+        The operator, its positional arguments, those given by keyword, and ``out``.
 
     Raises:
-        ArgumentError: none fits; the message lists them all.
+        ArgumentError: none fits, and the message lists them all; or several do, equally well.
     """
+    kinds = tuple([kind_of(a) for a in args])
+    by_name = tuple([(k, kind_of(v)) for k, v in kwargs.items()]) if kwargs else ()
+    # The rule sees kinds alone, so what it once said of some kinds it will always say.
+    decisions = overloads[0].__dict__.setdefault("decisions", {})
+    decision = decisions.get((overloads, outs, method, kinds, by_name))
+    if decision is None:
+        _refuse_twice(name, kwargs)
+        candidates = [candidate(op.schema, out=op.overload in outs, method=method) for op in overloads]
+        found = best(candidates, kinds, dict(by_name))
+        if len(found) != 1:
+            raise _none_or_several(name, [overloads[i] for i in found], overloads, args, kwargs)
+        decision = overloads[found[0]], candidates[found[0]]
+        decisions[overloads, outs, method, kinds, by_name] = decision
+    op, chosen = decision
+    keywords = {chosen.name_of(k) or k: v for k, v in kwargs.items()} if kwargs else {}
+    out = keywords.pop("out", None) if op.overload in outs else None
+    if chosen.spread and len(args) >= len(chosen.names) and _one_by_one(args, chosen):
+        last = len(chosen.names) - 1
+        args = (*args[:last], args[last:])
+    if method:
+        keywords.update(zip(chosen.names, args, strict=False))
+        args = ()
+    return op, *bind(op, args, keywords), out
+
+
+def _one_by_one(args: tuple[Any, ...], chosen: Candidate) -> bool:
+    """Whether a list is given as several arguments, rather than as one."""
+    return len(args) > len(chosen.names) or kind_of(args[-1]) == "int"
+
+
+_KINDS = {Tensor: "tensor", bool: "bool", int: "int", float: "float", complex: "complex", str: "str", DType: "dtype"}
+_KINDS |= {Device: "device", type(None): "None"}
+
+
+def kind_of(value: Any) -> str:
+    """Returns the kind of a value, as :data:`tensorplay_core.types.overloads.PRECEDENCE` names it.
+
+    Example:
+        >>> kind_of(2), kind_of((2, 3)), kind_of(None), kind_of([])
+        ('int', '[int]', 'None', '[]')
+    """
+    kind = _KINDS.get(value.__class__)
+    if kind == "tensor" or (kind is None and isinstance(value, TensorBase)):
+        return "tensor" if value.shape else "0-d tensor"
+    if kind is not None:
+        return kind
+    number = python_scalar(value)
+    if number is not None:  # of NumPy, or of a class derived from a number's
+        return next(_KINDS[scalar] for scalar in SCALARS if isinstance(number, scalar))
+    if isinstance(value, type):
+        return "dtype" if value in SCALARS else "object"
+    if hasattr(value, "__index__") and not hasattr(value, "__len__"):
+        return "int"
+    return _kind_of_list(value) if isinstance(value, Sequence) else "object"
+
+
+def _kind_of_list(values: Sequence[Any]) -> str:
+    """Returns the kind of a list, which is that of its most general item."""
+    if isinstance(values, str):
+        return "str"
+    kinds = {kind_of(v) for v in values}
+    if not kinds:
+        return "[]"
+    if kinds <= {"tensor", "0-d tensor", "None"}:
+        return "[tensor, None]" if "None" in kinds else "[tensor]"
+    if kinds == {"int", "0-d tensor"}:
+        return "[int]"
+    for general in ("complex", "float", "int", "bool"):
+        if general in kinds and kinds <= {"bool", "int", "float", "complex"}:
+            return f"[{general}]"
+    return "[str]" if kinds == {"str"} else "[object]"
+
+
+def _refuse_twice(name: str, kwargs: dict[str, Any]) -> None:
     for second, first in SECOND_NAMES.items():
-        if second in kwargs:
-            value = kwargs.pop(second)
-            if first in kwargs:
-                raise ArgumentError(f"{name}: {first} and {second} are the same argument; give one of them")
-            kwargs[first] = value
-    for op in overloads:
-        if len(args) > len(plan_of(op).positional):
-            continue  # before bind, which would word an error that nobody reads
-        try:
-            positional, keywords = bind(op, args, kwargs)
-        except ArgumentError:
-            continue
-        if _fits(op, positional):
-            return call(op, positional, keywords)
+        if second in kwargs and first in kwargs:
+            raise ArgumentError(f"{name}: {first} and {second} are the same argument; give one of them")
+
+
+def _none_or_several(
+    name: str,
+    found: list[Operator],
+    overloads: tuple[Operator, ...],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> ArgumentError:
     given = ", ".join([type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()])
-    listed = "\n  ".join(str(op.schema) for op in overloads)
-    raise ArgumentError(f"{name}: no overload takes ({given}). There are:\n  {listed}")
-
-
-def _fits(op: Operator, args: tuple[Any, ...]) -> bool:
-    for spec, value in zip(plan_of(op).positional, args, strict=True):
-        if spec.kind == "Tensor" and not spec.is_list and not isinstance(value, TensorBase) and value is not None:
-            return False
-        if spec.kind in ("int", "bool") and isinstance(value, TensorBase) and value.shape:
-            return False
-        if spec.kind in ("Scalar", "float") and not spec.is_list and isinstance(value, TensorBase):
-            return False
-        if spec.kind == "int" and isinstance(value, (bool, str, float)):
-            return False
-    return True
+    if found:
+        remedy = fix(f"call one of them by its own name, such as tp.ops.{found[0].namespace}.{found[0].name}.")
+        says = f"{name}: ({given}) could mean several overloads. These fit equally well:"
+    else:
+        remedy, says = "", f"{name}: no overload takes ({given}). There are:"
+    listed = "\n  ".join(str(op.schema) for op in found or overloads)
+    return ArgumentError(f"{says}\n  {listed}{remedy}")
 
 
 def binary(op: Operator, self: Tensor, other: Any) -> Any:

@@ -26,7 +26,7 @@ def through_functional(op: Operator) -> Callable[..., Tensor]:
     functional = op.functional
     assert functional is not None
 
-    def inplace(keys: KeySet, self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def inplace(keys: KeySet, self: Tensor, /, *args: Any, **kwargs: Any) -> Tensor:
         everything = (self, *args)
         check(op, everything, kwargs)
         step = resolve(functional, keys)

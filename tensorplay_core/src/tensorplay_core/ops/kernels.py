@@ -24,15 +24,14 @@ from tensorplay_core.errors import (
     fix,
 )
 from tensorplay_core.ops import typing_rules
-from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of, tensors_in
+from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of, tensors_in, written_tensors
+from tensorplay_core.ops.results import CATEGORY, arguments_returned, broken, wrap_results
 from tensorplay_core.ops.shapes import RULES, Shaped
-from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
-from tensorplay_core.tensor.version import bump, share, share_if_aliased
+from tensorplay_core.tensor.tensor import Tensor, TensorBase
+from tensorplay_core.tensor.version import Version, bump
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import DType
-
-_CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
 
 def takes(registration: Registration, kwargs: dict[str, Any]) -> bool:
@@ -69,29 +68,37 @@ def run(op: Operator, registration: Registration, args: tuple[Any, ...], kwargs:
     """
     plan = plan_of(op)
     compute = compute_type(op, args, kwargs)
+    if registration.emitter is not None:
+        _check_numbers(op, compute, args, kwargs)
     # A kernel that the fast path may call is trusted here too, once it has been checked for this type.
     trusted = op.fast and compute in registration.verified
     shape = None if trusted else expected_shape(op, args, kwargs)
     arrays = to_arrays(op, args, compute)
     native = native_keywords(op, kwargs, compute)
-    if plan.writes:
-        check_writable(op, args[0])
+    written = written_tensors(op, args, kwargs) if plan.written else ()
+    for tensor in written:
+        check_writable(op, tensor)
     try:
         if compute.device.index:
             with compute.api.device(compute.device.index):
                 result = registration.function(*arrays, **native)
         else:
             result = registration.function(*arrays, **native)
-    except (TensorPlayError, KeyboardInterrupt, MemoryError):
+    except (KeyboardInterrupt, MemoryError):
+        raise
+    except TensorPlayError:
+        if trusted:  # the rule was not asked before, and its words are the same for every kernel
+            expected_shape(op, args, kwargs)
         raise
     except Exception as error:
         if trusted:
             expected_shape(op, args, kwargs)
         raise _failed(op, registration, args, error) from error
-    if plan.writes:
-        bump(args[0])
-        return args[0]
-    wrapped = _wrap_results(op, registration, result, shape, compute, args, kwargs, checks=not trusted)
+    for tensor in written:
+        bump(tensor)
+    if plan.written and None not in plan.returned:
+        return arguments_returned(op, args, kwargs)
+    wrapped = wrap_results(op, registration, result, shape, compute, args, kwargs, checks=not trusted)
     registration.verified.add(compute)
     return wrapped
 
@@ -161,6 +168,22 @@ def to_arrays(op: Operator, args: tuple[Any, ...], compute: TensorType) -> list[
     return result
 
 
+def promoted_tensors(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Returns the arguments as an emitted kernel on tensors takes them: tensors of the computed dtype, on one device.
+
+    Raises:
+        DTypeError: a number does not go with them.
+    """
+    compute = compute_type(op, args, kwargs)
+    _check_numbers(op, compute, args, kwargs)
+    result = list(args)
+    for i, spec in enumerate(plan_of(op).positional):
+        if isinstance(args[i], TensorBase):
+            dtype = args[i]._type.dtype if spec.name in NOT_PROMOTED else compute.dtype
+            result[i] = args[i].to(dtype, compute.device)
+    return tuple(result)
+
+
 def to_array(value: Any, as_type: TensorType | None, compute: TensorType) -> Any:
     """Returns one tensor's array, cast and moved where the call needs it."""
     if value is None:
@@ -191,70 +214,11 @@ def native_keywords(op: Operator, kwargs: dict[str, Any], compute: TensorType) -
     return result
 
 
-def _wrap_results(
-    op: Operator,
-    registration: Registration,
-    result: Any,
-    shape: Any,
-    compute: TensorType,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    *,
-    checks: bool,
-) -> Any:
-    plan = plan_of(op)
-    if plan.returns != 1:
-        if not isinstance(result, (tuple, list)) or len(result) != plan.returns:
-            raise broken(op, registration, f"{plan.returns} results are promised, it returned {type(result).__name__}")
-        shapes = shape or (None,) * plan.returns
-        return plan.result_class(
-            [_wrap(op, registration, r, s, None, compute, args, checks) for r, s in zip(result, shapes, strict=True)]
-        )
-    wanted = typing_rules.result_type(op, compute)
-    if (dtype := kwargs.get("dtype")) is not None:
-        wanted = intern(compute.device, dtype)
-    return _wrap(op, registration, result, shape, wanted, compute, args, checks)
+def _check_numbers(op: Operator, compute: TensorType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuses numbers that do not go with the tensors of an emitted kernel."""
+    from tensorplay_core.ops import program_types  # here, because an import of the package can do without it
 
-
-def _wrap(
-    op: Operator,
-    registration: Registration,
-    result: Any,
-    shape: Any,
-    wanted: TensorType | None,
-    compute: TensorType,
-    args: tuple[Any, ...],
-    checks: bool,
-) -> Tensor:
-    api = compute.api
-    if not isinstance(result, compute.array_class):
-        try:
-            result = api.as_array(result)
-        except Exception as error:
-            raise broken(op, registration, f"it returned {type(result).__name__}, not an array") from error
-    if shape is not None and tuple(result.shape) != tuple(shape):
-        raise broken(
-            op, registration, f"the result should have shape {tuple(shape)}, it returned {tuple(result.shape)}"
-        )
-    name = api.dtype_name(result)
-    if name not in api.dtypes:
-        raise broken(op, registration, f"it returned an array of dtype {name}, which {compute.device.type} has not")
-    if wanted is None:
-        wanted = intern(compute.device, dt.by_name(name))
-    elif name != wanted.dtype.name:
-        if _CATEGORY[dt.by_name(name).kind] > _CATEGORY[wanted.dtype.kind]:
-            raise broken(op, registration, f"the result should be {wanted.dtype.name}, it returned {name}")
-        registration.casts.add(compute)
-        result = api.cast(result, wanted.native)
-    view = plan_of(op).view
-    inference = STATE.get().inference or (view and args[0]._type.inference)
-    y = wrap(result, wanted.inference_twin if inference else wanted)
-    if view:
-        (share_if_aliased if "may_copy" in op.tags else share)(args[0], y)
-    elif checks and any(t._type.api is api and api.may_alias(t._array, result) for t in tensors_in(args, {})):
-        what = "its result shares memory with an input, which the signature does not declare; return a copy"
-        raise broken(op, registration, what)
-    return y
+    program_types.check_numbers(op, compute.dtype, args, kwargs)
 
 
 def check_tensors(
@@ -283,13 +247,6 @@ def check_tensors(
     registration.verified.add(first._type)
 
 
-def broken(op: Operator, registration: Registration, what: str) -> KernelError:
-    """Returns the error for a kernel that did not do what its operator promises."""
-    return KernelError(
-        f"{op.display_name}: the kernel of {registration.distribution} ({registration.where}) is wrong: {what}"
-    )
-
-
 def check_writable(op: Operator, tensor: Tensor) -> None:
     """Refuses to write into memory where two elements are one, and to inference tensors outside inference mode.
 
@@ -307,6 +264,15 @@ def check_writable(op: Operator, tensor: Tensor) -> None:
             f"{op.display_name}: the tensor to write to (shape {tensor.shape}, strides {tensor.stride()}) overlaps "
             "itself: several of its elements are the same memory" + fix("clone() it first.")
         )
+
+
+def before_writes(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[Version, int]]:
+    """Checks the tensors that a kernel on tensors is about to write to; returns their version cells as they are now."""
+    tensors = written_tensors(op, args, kwargs)
+    for tensor in tensors:
+        check_writable(op, tensor)
+    cells = {id(t._version): t._version for t in tensors if t._version is not None}
+    return [(cell, cell[0]) for cell in cells.values()]
 
 
 def check_inplace(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -358,7 +324,7 @@ def check_cast(op: Operator, result: Any, target: Any, what: str) -> None:
     Raises:
         DTypeError: naming both dtypes.
     """
-    if _CATEGORY[result.kind] > _CATEGORY[target.kind]:
+    if CATEGORY[result.kind] > CATEGORY[target.kind]:
         raise DTypeError(
             f"{op.display_name}: the result is {result.name}, which cannot be written to {what} of dtype {target.name}"
             + fix(f"convert it to {result.name} first, or use the out-of-place operator.")
@@ -366,28 +332,42 @@ def check_cast(op: Operator, result: Any, target: Any, what: str) -> None:
 
 
 def write_out(op: Operator, result: Any, out: Any, args: tuple[Any, ...]) -> Any:
-    """Writes a result to the tensor given as ``out=``.
+    """Writes a result to the tensor given as ``out=``, or several to as many.
 
     Raises:
         ArgumentError, DeviceMismatch, ShapeError, DTypeError, AutogradError: ``out`` cannot take it; nothing is written
             then.
     """
+    if not isinstance(result, tuple):
+        _check_out(op, result, out, "out")
+        return out.copy_(result)
+    if not isinstance(out, (tuple, list)) or len(out) != len(result):
+        given = f"{len(out)}" if isinstance(out, (tuple, list)) else type(out).__name__
+        raise ArgumentError(f"{op.display_name}: out must be a tuple of {len(result)} tensors, not {given}")
+    for i, (value, target) in enumerate(zip(result, out, strict=True)):
+        _check_out(op, value, target, f"out[{i}]")
+        for j, other in enumerate(out[:i]):
+            if target is other or target._type.api.may_alias(target._array, other._array):
+                raise ArgumentError(f"{op.display_name}: out[{j}] and out[{i}] are the same memory")
+    return plan_of(op).result_class([target.copy_(value) for value, target in zip(result, out, strict=True)])
+
+
+def _check_out(op: Operator, result: Any, out: Any, name: str) -> None:
     if not isinstance(out, Tensor):
-        raise ArgumentError(f"{op.display_name}: out must be a Tensor, not {type(out).__name__}")
+        raise ArgumentError(f"{op.display_name}: {name} must be a Tensor, not {type(out).__name__}")
     if result._node is not None or (out._node is not None and STATE.get().grad):
         raise AutogradError(
             f"{op.display_name}: out= cannot record a gradient" + fix("leave out= away, or call it in no_grad.")
         )
     if out.device != result.device:
         raise DeviceMismatch(
-            f"{op.display_name}: out is on {out.device}, the result on {result.device}"
-            + fix("give out the device of the inputs.")
+            f"{op.display_name}: {name} is on {out.device}, the result on {result.device}"
+            + fix(f"give {name} the device of the inputs.")
         )
-    check_cast(op, result.dtype, out.dtype, "out")
+    check_cast(op, result.dtype, out.dtype, name)
     if out.shape != result.shape:
         raise ShapeError(
-            f"{op.display_name}: out has shape {out.shape}, the result {result.shape}"
-            + fix("give out the shape of the result.")
+            f"{op.display_name}: {name} has shape {out.shape}, the result {result.shape}"
+            + fix(f"give {name} the shape of the result.")
         )
     check_writable(op, out)
-    return out.copy_(result)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 from tensorplay_core.autograd import methods as _autograd_methods
+from tensorplay_core.dispatch import devices
 from tensorplay_core.dispatch.keys import DispatchKey
 from tensorplay_core.dispatch.operator import Registration, location
 from tensorplay_core.dispatch.registry import REGISTRY
@@ -28,6 +29,7 @@ _CALLS_KERNELS = tuple(
         "_generated_inplace_",
         "_generated_operators_",
         "kernels",
+        "results",
         "slots",
         "inplace",
     )
@@ -42,6 +44,8 @@ def _install() -> None:
     for op, node in NODES:
         op.node = node
     for op in REGISTRY.operators.values():
+        if op.namespace != "tp":  # of a plugin that was imported before us; it says itself what its functions are
+            continue
         if not op.is_inplace:
             op.function = getattr(functional, op.name, None)
         else:
@@ -57,6 +61,13 @@ def _install() -> None:
         level="tensor",
     )
     REGISTRY.publish(added=[copy])
+    devices.built_in["meta"] = _start_meta
+
+
+def _start_meta() -> None:
+    from tensorplay_core.ops.meta import start  # when the device is first named: most programs never do
+
+    start()
 
 
 _install()

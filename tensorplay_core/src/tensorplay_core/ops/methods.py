@@ -7,7 +7,7 @@ from typing import Any
 
 from tensorplay_core.errors import ArgumentError, ShapeError
 from tensorplay_core.ops import _generated_functional as F
-from tensorplay_core.ops._generated_schemas_creation import FULL
+from tensorplay_core.ops._generated_schemas_creation import EMPTY, FULL
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
 from tensorplay_core.ops.conversion import conj, to
@@ -144,6 +144,12 @@ class OperatorMethods(TensorBase):
         place = self.device if device is None else device
         return call(FULL, (tuple(size), fill_value), {"dtype": dtype, "device": place})  # type: ignore[no-any-return]
 
+    def new_empty(self: Any, *size: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
+        """Returns a tensor of this tensor's dtype and device whose elements are not set."""
+        place = self.device if device is None else device
+        settings = {"dtype": self.dtype if dtype is None else as_dtype(dtype), "device": place}
+        return call(EMPTY, (tuple(spread(size, None, "new_empty")),), settings)  # type: ignore[no-any-return]
+
     def new_zeros(self: Any, *size: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
         """Returns zeros of this tensor's dtype and device."""
         return self.new_full(spread(size, None, "new_zeros"), 0, dtype=dtype, device=device)  # type: ignore[no-any-return]
@@ -160,5 +166,5 @@ class OperatorMethods(TensorBase):
             raise AutogradError(
                 "only leaves can be pickled: a computed tensor has a graph" + fix("pickle its .detach().")
             )
-        host = self._type.api.to_host(self._array)
+        host = self._array if self.is_meta else self._type.api.to_host(self._array)
         return _rebuild, (host, self.dtype.name, str(self.device), self.requires_grad)

@@ -6,7 +6,7 @@ without an overload name).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorplay_core.dispatch import library
 from tensorplay_core.dispatch.key_set import KeySet
@@ -18,23 +18,52 @@ from tensorplay_core.ops import call as slow
 from tensorplay_core.ops.arguments import bind
 from tensorplay_core.ops.frontend import pick
 
+if TYPE_CHECKING:
+    from tensorplay_core.ops._generated_overloads import GeneratedOverloads
+    from tensorplay_core.types.schema import OpSchema
+
 
 class OpOverload:
-    """One operator as a callable.
+    """One operator as a callable; there is one object for it, so it can be compared and be a key.
+
+    Attributes:
+        namespace: such as ``"tp"``.
 
     Example:
         >>> import tensorplay as tp
         >>> tp.ops.tp.add.default(tp.ones(2), tp.ones(2))
         tensor([2., 2.])
+        >>> tp.ops.tp.max.dim.name(), tp.ops.tp.max.dim is tp.ops.tp.max.dim
+        ('tp::max.dim', True)
     """
 
     def __init__(self, op: Operator) -> None:
-        """See the class."""
+        """See the class; :func:`overload_of` gives the one there is."""
         self._op = op
+        self._overloadname = op.overload or "default"
+        self._opname = op.name
+        self.__name__ = f"{op.name}.{self._overloadname}"
+        self.__qualname__ = f"{op.namespace}.{self.__name__}"
+        self.__doc__ = getattr(op.function, "__doc__", None)
+        self.namespace = op.namespace
 
     @property
-    def _schema(self) -> Any:
+    def tags(self) -> tuple[str, ...]:
+        """The operator's tags; a definition that is run again may change them."""
+        return self._op.tags
+
+    @property
+    def _schema(self) -> OpSchema:
         return self._op.schema
+
+    @property
+    def overloadpacket(self) -> OpPacket:
+        """The packet of all overloads of the name."""
+        return packet_of(self.namespace, self._opname)
+
+    def name(self) -> str:
+        """Returns the qualified name: ``tp::add``, ``tp::max.dim``."""
+        return self._op.qualified_name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the operator."""
@@ -57,17 +86,44 @@ class OpOverload:
         return f"<OpOverload {self._op.qualified_name}>"
 
 
+def overload_of(op: Operator) -> OpOverload:
+    """Returns an operator as users know it, always the same object."""
+    known: OpOverload | None = op.__dict__.get("as_overload")
+    return known if known is not None else op.__dict__.setdefault("as_overload", OpOverload(op))
+
+
+class _Index:
+    """The operators by namespace and name, made anew when an operator was defined or removed."""
+
+    def __init__(self) -> None:
+        self._made: tuple[object, dict[str, dict[str, tuple[Operator, ...]]]] = (None, {})
+
+    def __call__(self) -> dict[str, dict[str, tuple[Operator, ...]]]:
+        operators = REGISTRY.operators  # replaced, never mutated
+        source, found = self._made
+        if source is not operators:
+            found = {}
+            for op in operators.values():
+                names = found.setdefault(op.namespace, {})
+                names[op.name] = (*names.get(op.name, ()), op)
+            self._made = (operators, found)  # in one piece, because readers take no lock
+        return found
+
+
+by_name = _Index()
+
+
 class OpPacket:
     """The overloads of one name; calling it picks the one that the arguments fit."""
 
     def __init__(self, namespace: str, name: str) -> None:
-        """See the class."""
+        """See the class; :func:`packet_of` gives the one there is."""
         self._namespace, self._name = namespace, name
+        self.__name__ = name
+        self.__qualname__ = f"{namespace}.{name}"
 
     def _operators(self) -> tuple[Operator, ...]:
-        return tuple(
-            op for op in REGISTRY.operators.values() if op.namespace == self._namespace and op.name == self._name
-        )
+        return by_name().get(self._namespace, {}).get(self._name, ())
 
     def overloads(self) -> list[str]:
         """Returns the names of the overloads."""
@@ -84,7 +140,7 @@ class OpPacket:
         """Returns one overload."""
         for op in self._operators():
             if (op.overload or "default") == name:
-                return OpOverload(op)
+                return overload_of(op)
         raise AttributeError(
             f"{self._namespace}::{self._name} has no overload {name!r}.{did_you_mean(name, self.overloads())}"
         )
@@ -93,9 +149,22 @@ class OpPacket:
         """Pickles by name."""
         return _named, (self._namespace, self._name)
 
+    def __dir__(self) -> list[str]:
+        """Lists the overloads besides what every packet has."""
+        return sorted({*object.__dir__(self), *self.overloads()})
+
     def __repr__(self) -> str:
         """Names the packet."""
         return f"<OpPacket {self._namespace}::{self._name}({', '.join(self.overloads())})>"
+
+
+_packets: dict[tuple[str, str], OpPacket] = {}
+
+
+def packet_of(namespace: str, name: str) -> OpPacket:
+    """Returns the packet of a name, always the same object; its operators may come and go."""
+    known = _packets.get((namespace, name))
+    return known if known is not None else _packets.setdefault((namespace, name), OpPacket(namespace, name))
 
 
 class Namespace:
@@ -107,10 +176,10 @@ class Namespace:
 
     def __getattr__(self, name: str) -> OpPacket:
         """Returns a packet."""
-        names = [op.name for op in REGISTRY.operators.values() if op.namespace == self._name]
+        names = by_name().get(self._name, {})
         if name not in names:
             raise AttributeError(f"there is no operator {self._name}::{name}.{did_you_mean(name, names)}")
-        return OpPacket(self._name, name)
+        return packet_of(self._name, name)
 
     def __reduce__(self) -> tuple[Any, tuple[str, ...]]:
         """Pickles by name."""
@@ -118,22 +187,25 @@ class Namespace:
 
     def __dir__(self) -> list[str]:
         """Lists the operators."""
-        return sorted({op.name for op in REGISTRY.operators.values() if op.namespace == self._name})
+        return sorted(by_name().get(self._name, ()))
 
 
 class Ops:
     """All namespaces."""
 
+    if TYPE_CHECKING:
+        tp: GeneratedOverloads
+
     def __getattr__(self, name: str) -> Namespace:
         """Returns a namespace."""
-        names = {op.namespace for op in REGISTRY.operators.values()}
+        names = by_name()
         if name not in names:
             raise AttributeError(f"there is no operator namespace {name!r}.{did_you_mean(name, names)}")
         return Namespace(name)
 
     def __dir__(self) -> list[str]:
         """Lists the namespaces."""
-        return sorted({op.namespace for op in REGISTRY.operators.values()})
+        return sorted(by_name())
 
 
 def _named(*path: str) -> Any:
@@ -147,4 +219,4 @@ def _named(*path: str) -> Any:
 
 
 ops = Ops()
-library.as_overload = OpOverload
+library.as_overload = overload_of

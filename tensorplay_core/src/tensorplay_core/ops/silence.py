@@ -14,10 +14,14 @@ class SilentModule(ModuleType):
     """A module whose functions cannot warn; it still has its name for everybody who asks the module itself."""
 
     @property
-    def __name__(self) -> str:  # type: ignore[override]
+    def __name__(self) -> str:
         spec = self.__spec__
         assert spec is not None
         return spec.name
+
+    @__name__.setter
+    def __name__(self, name: str) -> None:
+        vars(self)["__name__"] = name  # importlib.reload gives a module its name back before it runs it again
 
 
 def silence(module: ModuleType) -> None:

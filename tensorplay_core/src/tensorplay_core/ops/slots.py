@@ -62,6 +62,11 @@ def kernel_for(op: Operator, type: TensorType) -> Kernel | None:
         return _writing(op, op.functional, type)
     if step.slot == DispatchKey.Composite or registration.level == "tensor":
         return None if op.composite == "implicit" else _lifted(op, type)
+    if registration.emitter is not None:
+        from tensorplay_core.ops import program_types  # here, because an import of the package can do without it
+
+        if not program_types.takes_any_number(op, type.dtype):
+            return None
     return adapted(op, registration, type)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import inf, isfinite
 from typing import Any
 
+from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.tensor_type import TensorType, intern
 from tensorplay_core.errors import ArgumentError, DTypeError, ValueRangeError, fix
@@ -20,6 +21,7 @@ from tensorplay_core.types.dtype import DType
 from tensorplay_core.types.promotion import promote, with_scalar
 
 CACHE_LIMIT = 4096
+HALVES = (dt.float16, dt.bfloat16)
 LARGE = 65504
 """The largest float16: numbers beyond it may overflow their dtype, of which array libraries warn."""
 
@@ -95,11 +97,7 @@ def scalar_tensor(value: Any, dtype: DType, device: Device, inference: bool = Fa
     if kind is int and dtype.is_integral:
         if not holds(dtype, value):
             cache = None  # the fast path would compare with what it wraps to
-        bits = 8 * dtype.itemsize
-        value_in_range = value & ((1 << bits) - 1)
-        if dtype.is_signed and value_in_range >= 1 << (bits - 1):
-            value_in_range -= 1 << bits
-        array = type.api.from_list(value_in_range, type.native)
+        array = type.api.from_list(wrapped_integer(value, dtype), type.native)
     else:
         try:
             array = _inexact(value, type) if dtype.is_inexact else type.api.from_list(value, type.native)
@@ -110,6 +108,18 @@ def scalar_tensor(value: Any, dtype: DType, device: Device, inference: bool = Fa
         type.api.freeze(array)
         cache[key] = tensor
     return tensor
+
+
+def wrapped_integer(value: int, dtype: DType) -> int:
+    """Returns the number that an integer dtype makes of any integer: modulo 2 to the power of its bits.
+
+    Example:
+        >>> wrapped_integer(200, dt.int8), wrapped_integer(-1, dt.uint16)
+        (-56, 65535)
+    """
+    bits = 8 * dtype.itemsize
+    in_range = value & ((1 << bits) - 1)
+    return in_range - (1 << bits) if dtype.is_signed and in_range >= 1 << (bits - 1) else in_range
 
 
 def holds(dtype: DType, value: int) -> bool:
@@ -160,6 +170,8 @@ def scalars_to_tensors(op: Operator, args: tuple[Any, ...]) -> tuple[Any, ...]:
     if not tensors:
         raise ArgumentError(f"{op.display_name}: at least one argument must be a Tensor; all of them are numbers")
     device = device_of(tensors)
+    if op.autocast == "fp32" and dtype in HALVES and STATE.get().autocasts(device.type):
+        dtype = dt.float32  # what autocast will cast the tensors to; in half precision the number would lose its digits
     if op.promote == "bool" and dtype is not None and dtype.is_integral:
         # An integer that the dtype cannot hold compares as infinity does; wrapped around it would compare wrongly.
         beyond = [(i, v) for i, v in numbers if v.__class__ is int and not holds(dtype, v)]

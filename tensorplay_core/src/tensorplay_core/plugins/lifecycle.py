@@ -42,6 +42,7 @@ class BackendManager:
         self.before_load: Callable[[], None] = _nothing
         self._records: dict[str, BackendRecord] | None = None
         self._ready: frozenset[str] = frozenset()
+        self._own: frozenset[str] = frozenset()
         self._lock = LoadLock()
         self._discovery = threading.RLock()
 
@@ -83,6 +84,8 @@ class BackendManager:
                 self._ready = frozenset()
                 for record in active:  # a device in use takes extenders that were installed since
                     self._load_device(record)
+                for device_type in self._own:
+                    self.extend_device(device_type)
         return self.records()
 
     def _discovered(self) -> dict[str, BackendRecord]:
@@ -152,6 +155,22 @@ class BackendManager:
             )
         self._load_device(record)
 
+    def extend_device(self, device_type: str) -> None:
+        """Loads what extends a device that core brings itself: composite, then each extender that names it, once.
+
+        Raises:
+            EnvironmentVariableError: a variable has a value that means nothing.
+        """
+        self._own |= {device_type}
+        self._discovered()
+        if device_type in self._ready or self.settings is None or not self.settings.autoload:
+            return
+        with self._lock.hold(f"Loading what extends {device_type!r}", self.time_limit) as holder:
+            if device_type in self._ready or holder.loading:
+                return  # done meanwhile, or an extender uses the device that it is about to extend
+            self._load_composite()
+            self._load_extenders(device_type)
+
     def load_all(self, timeout: float | None = 20.0) -> tuple[BackendRecord, ...]:
         """Tries every discovered backend, for listings; failures stay in the records. Loads none when autoload is off.
 
@@ -197,15 +216,20 @@ class BackendManager:
         with self._lock.hold(f"Loading {record.name!r}", self.time_limit) as holder:
             if record.name in self._ready or (record.active and holder.loading):
                 return  # done meanwhile, or an extender uses the device that it is about to extend
-            records = self._discovered()
-            composite = records.get(COMPOSITE)
-            if composite is not None:
-                self._try_quietly(composite)
+            self._load_composite()
             self._load(record)
-            for extender in records.values():
-                if extender is not composite and not extender.owns_device and extender.info.extends_device(record.name):
-                    self._try_quietly(extender)
-            self._ready |= {record.name}
+            self._load_extenders(record.name)
+
+    def _load_composite(self) -> None:
+        composite = self._discovered().get(COMPOSITE)
+        if composite is not None:
+            self._try_quietly(composite)
+
+    def _load_extenders(self, device_type: str) -> None:
+        for extender in self._discovered().values():
+            if extender.name != COMPOSITE and not extender.owns_device and extender.info.extends_device(device_type):
+                self._try_quietly(extender)
+        self._ready |= {device_type}
 
     def _try_quietly(self, extender: BackendRecord) -> None:
         if extender.state is State.DISCOVERED:  # once: its failure is kept in its record and is not the device's
@@ -309,9 +333,12 @@ def _assign_page(record: BackendRecord) -> None:
     # A device has its keys from discovery on, also when blocked, so that ``explain`` can speak of it.
     if not record.owns_device or (record.state is State.ERROR and record.stage == "describe"):
         return
+    from tensorplay_core.dispatch import devices
     from tensorplay_core.dispatch.keys import assign_page
 
     try:
+        if record.name in devices.built_in:
+            raise BackendError(f"core brings {record.name} itself")
         assign_page(record.name)
     except TensorPlayError as error:
         record.state, record.stage = State.ERROR, "describe"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 
+from tensorplay_core.dispatch import devices
 from tensorplay_core.errors import BackendError, DeviceUnavailable
 from tensorplay_core.plugins.lifecycle import MANAGER
 from tensorplay_core.plugins.records import BackendRecord, State
@@ -61,11 +62,13 @@ def refresh() -> builtins.list[BackendRecord]:
 
 
 def is_available(name: str) -> bool:
-    """Returns whether a backend works here; loads it to find out.
+    """Returns whether a backend works here; loads it to find out. Of a device that core brings itself, true.
 
     Raises:
         EnvironmentVariableError: a ``TENSORPLAY_BACKEND…`` variable has a value that means nothing.
     """
+    if name in devices.built_in:
+        return True
     try:
         return MANAGER.load(name).active
     except (BackendError, DeviceUnavailable):

@@ -121,6 +121,7 @@ def format_tensor(
     requires_grad: bool = False,
     grad_fn: str | None = None,
     prefix: str = "tensor(",
+    has_data: bool = True,
 ) -> str:
     """Returns a tensor's repr.
 
@@ -133,6 +134,7 @@ def format_tensor(
         requires_grad: whether it is a leaf that collects a gradient.
         grad_fn: the name of its node, such as ``"AddBackward"``, with or without ``<>``.
         prefix: how the text begins; a subclass gives its own name.
+        has_data: False for a meta tensor: nothing is fetched, and size and dtype are always shown.
 
     Example:
         >>> rows = [[1.0, 2.0], [3.0, 4.5]]
@@ -147,16 +149,17 @@ def format_tensor(
     suffixes = []
     if device is not None and device != "cpu":
         suffixes.append(f"device={device!r}")
-    if (empty and len(shape) != 1) or not (empty or options.edgeitems):
+    if not has_data or (empty and len(shape) != 1) or not (empty or options.edgeitems):
         suffixes.append(f"size={shape}")
     default_complex = dtypes.complex128 if default is dtypes.float64 else dtypes.complex64
-    if dtype is not default and (empty or dtype not in (default_complex, dtypes.int64, dtypes.bool_)):
+    implied = (default_complex, dtypes.int64, dtypes.bool_)  # by the elements, where some are shown
+    if dtype is not default and (not has_data or empty or dtype not in implied):
         suffixes.append(f"dtype={dtype!r}")
     if grad_fn is not None:
         suffixes.append(f"grad_fn=<{grad_fn.strip('<>')}>")
     elif requires_grad:
         suffixes.append("requires_grad=True")
-    body = "[]" if empty else _body(fetch, shape, dtype, len(prefix), options)
+    body = "..." if not has_data else "[]" if empty else _body(fetch, shape, dtype, len(prefix), options)
     return _join(prefix + body, suffixes, len(prefix), options)
 
 

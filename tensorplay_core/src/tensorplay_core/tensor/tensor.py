@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, overload
 
+from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.tensor_type import TensorType
 from tensorplay_core.errors import ArgumentError, AutogradError, DimError, ShapeError, fix
+from tensorplay_core.tensor.meta_array import MetaArray, NoArrayError, no_data
 from tensorplay_core.tensor.version import Version
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import DType
@@ -76,6 +78,11 @@ class TensorBase:
     def is_cuda(self) -> bool:
         """Whether the tensor is on a CUDA device."""
         return self._type.device.type == "cuda"
+
+    @property
+    def is_meta(self) -> bool:
+        """Whether the tensor has no data: it is on the meta device."""
+        return self._type.array_class is MetaArray
 
     def dim(self) -> int:
         """Returns the number of dims."""
@@ -158,11 +165,13 @@ class TensorBase:
             force: detach and copy to the host where that is needed, instead of raising.
 
         Raises:
-            AutogradError: the tensor requires a gradient.
-            ArgumentError: its device has memory of its own.
+            AutogradError: the tensor requires a gradient, and gradients are recorded here.
+            ArgumentError: its device has memory of its own, or none at all, as meta.
         """
+        if self.is_meta:
+            raise NoArrayError(str(no_data("numpy")))
         if not force:
-            if self._node is not None:
+            if self._node is not None and STATE.get().grad:
                 raise AutogradError(
                     "numpy: the tensor requires grad, which a NumPy array would lose" + fix("call .detach().numpy().")
                 )
@@ -249,6 +258,7 @@ class TensorBase:
             device=None if self.device.type == "cpu" else str(self.device),
             requires_grad=node is not None and node.is_leaf,
             grad_fn=grad_fn,
+            has_data=not self.is_meta,
         )
 
 

@@ -53,6 +53,9 @@ DOMAINS: dict[str, dict[str, Domain]] = {
     "maximum": {"self": EVEN, "other": ODD},
     "minimum": {"self": EVEN, "other": ODD},
     "sqrt": {"self": POSITIVE},
+    "rsqrt": {"self": POSITIVE},
+    "hardsigmoid": {"self": ODD},  # kinks at -3 and 3
+    "hardswish": {"self": ODD},
     "pow": {"self": POSITIVE, "exponent": EXPONENT},
 }
 

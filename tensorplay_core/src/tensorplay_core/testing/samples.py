@@ -57,7 +57,7 @@ def samples(op: Described, *, dtype: str = "float64", seed: int = 0) -> Iterator
     Example:
         >>> from types import SimpleNamespace
         >>> from tensorplay_core.types.schema import parse_schema
-        >>> neg = SimpleNamespace(schema=parse_schema("neg(Tensor self) -> Tensor"), shape="same")
+        >>> neg = SimpleNamespace(schema=parse_schema("neg(Tensor self) -> Tensor"), shape="same", tags=())
         >>> next(samples(neg)).name
         'shape ()'
     """

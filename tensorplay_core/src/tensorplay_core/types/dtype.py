@@ -128,6 +128,23 @@ def by_name(name: str) -> DType:
         raise ArgumentError(f"there is no dtype {name!r}.{did_you_mean(name, DType._interned)}") from None
 
 
+_C_NAMES = {"byte": uint8, "char": int8, "short": int16, "int": int32, "long": int64}
+_C_NAMES |= {"half": float16, "float": float32, "double": float64}
+
+
+def in_schema(name: str) -> DType:
+    """Returns the dtype that a default in a signature means, by our name or by C's, as PyTorch's signatures have it.
+
+    Raises:
+        ArgumentError: there is no such dtype.
+
+    Example:
+        >>> in_schema("long"), in_schema("int64")
+        (tensorplay.int64, tensorplay.int64)
+    """
+    return _C_NAMES.get(name) or by_name(name)
+
+
 def as_dtype(value: Any) -> DType:
     """Returns the dtype that ``value`` means: a dtype, or Python's ``bool``, ``int``, ``float``, ``complex``.
 

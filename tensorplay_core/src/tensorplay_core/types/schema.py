@@ -9,6 +9,7 @@ to it.
 from __future__ import annotations
 
 import enum
+from functools import cached_property
 
 import attrs
 
@@ -85,28 +86,28 @@ class Type:
     base: BaseType
     suffixes: tuple[OptionalSuffix | ListSuffix, ...] = ()
 
-    @property
+    @cached_property
     def is_optional(self) -> bool:
         """Whether None is a value of this type (``int[]?`` yes, ``Tensor?[]`` no)."""
         return bool(self.suffixes) and isinstance(self.suffixes[-1], OptionalSuffix)
 
-    @property
+    @cached_property
     def required(self) -> Type:
         """The type without a ``?`` at its end."""
         return Type(self.base, self.suffixes[:-1]) if self.is_optional else self
 
-    @property
+    @cached_property
     def is_list(self) -> bool:
         """Whether its values are sequences (None apart)."""
         return any(isinstance(suffix, ListSuffix) for suffix in self.suffixes)
 
-    @property
+    @cached_property
     def list_size(self) -> int | None:
         """The N of ``int[N]``, None for ``int[]`` and for what is no list."""
         last = self.required.suffixes[-1] if self.required.suffixes else None
         return last.size if isinstance(last, ListSuffix) else None
 
-    @property
+    @cached_property
     def item(self) -> Type:
         """The type of a list's items (``Tensor?`` of ``Tensor?[]``); of what is no list, the type itself."""
         required = self.required
@@ -129,11 +130,14 @@ class Type:
 
     def spelled(self, alias: Alias | None = None) -> str:
         """The text of the type, with an alias annotation where torchgen puts it: after the base type."""
-        middle = "" if alias is None else f"({alias})"
-        return f"{self.base}{middle}{''.join(map(str, self.suffixes))}"
+        return self._text if alias is None else f"{self.base.value}({alias}){''.join(map(str, self.suffixes))}"
+
+    @cached_property
+    def _text(self) -> str:
+        return f"{self.base.value}{''.join(map(str, self.suffixes))}"
 
     def __str__(self) -> str:
-        return self.spelled()
+        return self._text
 
 
 @attrs.frozen
@@ -168,12 +172,27 @@ class Identifier:
 DefaultValue = int | float | bool | str | None | Identifier | tuple["DefaultValue", ...]
 
 
+REDUCTIONS = {"None": 0, "Mean": 1, "Sum": 2}
+"""PyTorch's names for the numbers of a loss's ``int reduction``."""
+
+
+def _plain(value: DefaultValue) -> DefaultValue:
+    if isinstance(value, Identifier):
+        return REDUCTIONS.get(value.name, value.name)
+    return tuple(map(_plain, value)) if isinstance(value, tuple) else value
+
+
 @attrs.frozen
 class Default:
     """A default: its Python value (a list is a tuple), and its spelling, since ``1e-05`` and ``0.00001`` are equal."""
 
     value: DefaultValue
     text: str
+
+    @property
+    def plain(self) -> DefaultValue:
+        """The value as Python has it, names resolved: ``contiguous_format`` is a text, the ``Mean`` of losses is 1."""
+        return _plain(self.value)
 
     def means_same(self, other: Default) -> bool:
         """Whether two spellings are one value; ``True`` is not ``1``, ``1.0`` is ``1``."""
@@ -244,22 +263,22 @@ class OpSchema:
     arguments: tuple[Argument, ...]
     returns: tuple[Return, ...]
 
-    @property
+    @cached_property
     def base_name(self) -> str:
         """Name and overload as the contract writes them: ``max.dim``."""
         return f"{self.name}.{self.overload}" if self.overload else self.name
 
-    @property
+    @cached_property
     def qualified_name(self) -> str:
         """The operator's name in the registry: ``tp::max.dim``."""
         return f"{self.namespace}::{self.base_name}"
 
-    @property
+    @cached_property
     def positional(self) -> tuple[Argument, ...]:
         """The arguments before the ``*``."""
         return tuple(argument for argument in self.arguments if not argument.kwarg_only)
 
-    @property
+    @cached_property
     def keyword_only(self) -> tuple[Argument, ...]:
         """The arguments behind the ``*``, out arguments included."""
         return tuple(argument for argument in self.arguments if argument.kwarg_only)
@@ -269,12 +288,12 @@ class OpSchema:
         """The keyword-only arguments that are written to: ``Tensor(a!) out``."""
         return tuple(argument for argument in self.keyword_only if argument.is_write)
 
-    @property
+    @cached_property
     def tensor_arguments(self) -> tuple[Argument, ...]:
         """The arguments that are or hold tensors, out arguments left out, in order."""
         return tuple(a for a in self.arguments if a.type.holds_tensors and not (a.kwarg_only and a.is_write))
 
-    @property
+    @cached_property
     def self_argument(self) -> Argument | None:
         """The positional argument named ``self``, which need not be the first, or None."""
         return next((argument for argument in self.positional if argument.name == "self"), None)

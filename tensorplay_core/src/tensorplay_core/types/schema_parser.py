@@ -14,6 +14,7 @@ loader turns that column into a place in a YAML file.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NoReturn
 
 from tensorplay_core.errors import SchemaError, did_you_mean
@@ -41,6 +42,12 @@ _INTEGERS = frozenset({BaseType.INT, BaseType.SYMINT})
 _NUMBERS = _INTEGERS | {BaseType.FLOAT, BaseType.SCALAR}
 _NAMED = frozenset({BaseType.SCALAR_TYPE, BaseType.LAYOUT, BaseType.MEMORY_FORMAT, BaseType.DEVICE, BaseType.INT})
 _MAX_NESTING = 8
+
+
+@lru_cache(maxsize=256)
+def _type_of(base: BaseType, suffixes: tuple[OptionalSuffix | ListSuffix, ...]) -> Type:
+    """There are few types and many arguments: equal types are one, which answers what it is asked once."""
+    return Type(base, suffixes)
 
 
 class SchemaSyntaxError(SchemaError):
@@ -108,7 +115,8 @@ class SchemaParser:
     def _arguments(self) -> tuple[Argument, ...]:
         self._expect("(", "'(' and the arguments")
         arguments: list[Argument] = []
-        kwarg_only = False
+        names: set[str] = set()
+        kwarg_only = defaults = False
         while not self._take(")"):
             if arguments or kwarg_only:
                 self._expect(",", "',' or ')'")
@@ -121,18 +129,20 @@ class SchemaParser:
                 if self.text.startswith(")", self.position):
                     self._fail("'*' is followed by no argument", start)
                 continue
-            arguments.append(self._argument(arguments, kwarg_only))
+            arguments.append(self._argument(names, kwarg_only, defaults))
+            names.add(arguments[-1].name)
+            defaults = defaults or arguments[-1].default is not None
         return tuple(arguments)
 
-    def _argument(self, before: list[Argument], kwarg_only: bool) -> Argument:
+    def _argument(self, names: set[str], kwarg_only: bool, defaults: bool) -> Argument:
         start = self._blank()
         type_, alias = self._type()
         name_at = self._blank()
         name = self._word("the argument's name")
-        if any(argument.name == name for argument in before):
+        if name in names:
             self._fail(f"two arguments are named '{name}'", name_at)
         default = self._default(type_) if self._take("=") else None
-        if default is None and not kwarg_only and any(argument.default is not None for argument in before):
+        if default is None and defaults and not kwarg_only:
             self._fail(f"argument '{name}' has no default but stands behind one that has", name_at)
         return Argument(name, type_, default, kwarg_only, alias, start)
 
@@ -153,7 +163,7 @@ class SchemaParser:
             suffixes.append(suffix)
             if len(suffixes) > _MAX_NESTING:
                 self._fail("a type nested this deep means nothing", at)
-        return Type(base, tuple(suffixes)), alias
+        return _type_of(base, tuple(suffixes)), alias
 
     def _suffix(self) -> OptionalSuffix | ListSuffix:
         if self._take("?"):
@@ -297,16 +307,14 @@ class SchemaParser:
         return self.position
 
     def _word(self, expected: str) -> str:
-        start = self._blank()
-        word = _WORD.match(self.text, start)
+        word = _WORD.match(self.text, self.position) or _WORD.match(self.text, self._blank())
         if word is None:
-            self._fail(f"expected {expected}, found {self._found()}", start)
+            self._fail(f"expected {expected}, found {self._found()}")
         self.position = word.end()
         return word.group()
 
     def _take(self, symbol: str) -> bool:
-        start = self._blank()
-        if not self.text.startswith(symbol, start):
+        if not self.text.startswith(symbol, self.position) and not self.text.startswith(symbol, self._blank()):
             return False
         self.position += len(symbol)
         return True

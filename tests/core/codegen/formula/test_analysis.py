@@ -211,8 +211,9 @@ def test_names_metadata_and_literals_are_not_shared() -> None:
         assert sharing(a=f"f({text})", b=f"g({text})")[0] == []
 
 
-def test_one_formula_alone_shares_nothing() -> None:
-    assert sharing(a="f(x) + f(x)") == ([], {"a": "f(x) + f(x)"})
+def test_what_one_formula_computes_twice_is_shared_too() -> None:
+    assert sharing(a="f(x) + f(x)") == (["shared_0 = f(x) for a"], {"a": "shared_0 + shared_0"})
+    assert sharing(a="f(x) + g(x)") == ([], {"a": "f(x) + g(x)"})
 
 
 def test_branches_are_not_computed_early() -> None:
@@ -251,7 +252,7 @@ def test_sharing_changes_no_meaning(formulas: dict[str, ast.Expr]) -> None:
         return ast.transform(expr, lambda node: defined.get(node.name) if isinstance(node, ast.Name) else None)
 
     for definition in found.definitions:
-        assert definition.users <= set(formulas) and len(definition.users) > 1
+        assert definition.users and definition.users <= set(formulas)
         defined[definition.name] = put_back(definition.expr)
         assert "shared" not in str(defined[definition.name])
     assert {key: put_back(expr) for key, expr in found.formulas.items()} == formulas

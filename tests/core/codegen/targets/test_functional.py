@@ -161,7 +161,8 @@ def test_only_plain_functions_have_a_fast_path(ours: CodegenContext) -> None:
 @pytest.mark.parametrize(
     ("schema", "why"),
     [
-        ("f(Tensor self, int n=1) -> Tensor", "a parameter is named as a local of the fast path"),
+        ("f(Tensor self) -> Tensor[]", "the result is a list"),
+        ("f(Tensor self, Tensor(a) other) -> Tensor(a)", "it is a view of another argument than the first"),
         ("f(Tensor self, *, int k) -> Tensor", "a keyword without a default always reaches the kernel"),
         ("f() -> Tensor", "there is no tensor whose type could be asked"),
         ("f(int k) -> Tensor", "there is no tensor whose type could be asked"),
@@ -191,3 +192,31 @@ def test_the_fast_path_is_left_when_a_keyword_is_changed(ours: CodegenContext) -
 def test_an_argument_that_no_one_saves_is_not_read_after_the_kernel(ours: CodegenContext) -> None:
     body = bodies(ours)["eq"]
     assert "_node = n" not in body and "y._type = o = t.bool_type" in body
+
+
+def test_creation_takes_out_and_requires_grad_once(small: Callable[..., CodegenContext]) -> None:
+    context = small(
+        "- func: made(int[] size, *, ScalarType? dtype=None, Device? device=None) -> Tensor\n"
+        "  tags: creation\n  out: true\n"
+        "- func: own(int k, *, bool requires_grad=False) -> Tensor\n  tags: creation\n"
+    )
+    text = texts(context)["_generated_functional_small.py"]
+    assert 'return created(MADE, (size,), {"dtype": dtype, "device": device}, requires_grad, out)\n' in text
+    assert "def own(k: int, *, requires_grad: bool = False) -> Tensor:" in text
+    assert 'return call(OWN_OP, (k,), {"requires_grad": requires_grad})' in text
+
+
+def test_out_of_several_results_and_of_overloads(small: Callable[..., CodegenContext]) -> None:
+    text = texts(
+        small(
+            "- func: two(Tensor self) -> (Tensor a, Tensor b)\n  out: true\n"
+            "- func: f(Tensor self) -> Tensor\n- func: f.dim(Tensor self, int dim) -> Tensor\n  out: true\n"
+        )
+    )["_generated_functional_small.py"]
+    assert "def two(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:" in text
+    assert 'return pick("f", (F_OP, F_DIM), args, kwargs, ("dim",))\n' in text
+
+
+def test_an_alias_of_an_overload_is_one_of_the_function(small: Callable[..., CodegenContext]) -> None:
+    context = small("- func: f(Tensor self) -> Tensor\n- func: f.k(Tensor self, int k) -> Tensor\n  aliases: also\n")
+    assert "\nalso = f\n" in texts(context)["_generated_functional_small.py"]

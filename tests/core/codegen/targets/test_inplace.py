@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ import tensorplay as tp
 from tensorplay_core.codegen.context import CodegenContext
 from tensorplay_core.codegen.generate import texts
 from tensorplay_core.codegen.targets.schemas import inplace_name
+from tensorplay_core.dispatch.library import Library
 
 FUNCTION = re.compile(r"^def (\w+)\(.*?(?=^def |\Z)", re.M | re.S)
 
@@ -73,3 +75,45 @@ def test_a_keyword_of_any_default_is_compared(small: Callable[..., CodegenContex
     schema = 'f(Tensor self, *, str mode="x", int? k=None, bool flag=False) -> Tensor'
     (body,) = bodies(small(f"- func: {schema}\n  inplace: true\n  promote: keep\n")).values()
     assert 'mode == "x" and k is None and flag == False' in " ".join(body.split())
+
+
+def test_every_argument_reaches_the_kernel(package: Callable[..., Any]) -> None:
+    """On the fast path and on the slow one, whatever lies between the tensors."""
+    made = package(
+        "- func: put::mix(Tensor self, int k, Tensor other, float w=0.5) -> Tensor\n"
+        "  inplace: true\n  shape: mixed\n  promote: default\n",
+        shapes="def mixed(op, self, k, other, w=0.5):\n    return self.shape\n",
+    )
+    lib = Library("put", "IMPL")
+    lib.impl("mix", lambda x, k, y, w: x * k + y * w, "CPU", level="array")
+    for slow in (True, False, False, False):
+        with tp.testing.force_slow_path() if slow else tp.enable_grad():
+            x, y = tp.tensor([1.0, 2.0]), tp.tensor([4.0, 8.0])
+            assert made.mix_(x, 3, y) is x and x.tolist() == [5.0, 10.0]
+            assert made.mix_(tp.tensor([1.0]), 2, tp.tensor([4.0]), 0.25).item() == 3.0
+    lib.close()
+
+
+def test_overloads_share_one_function(small: Callable[..., CodegenContext]) -> None:
+    context = small(
+        "- func: f.Tensor(Tensor self, Tensor other) -> Tensor\n  inplace: true\n  variants: function, method\n"
+        "- func: f.Scalar(Tensor self, Scalar other) -> Tensor\n  inplace: true\n  variants: function, method\n"
+        "- func: f_.from(Tensor(a!) self, int from, str to) -> Tensor(a!)\n  variants: method\n"
+    )
+    text = texts(context)["_generated_inplace_small.py"]
+    assert text.count("@overload\ndef f_(") == 3 and text.count("\ndef f_(*args: Any, **kwargs: Any)") == 1
+    assert 'return pick("f_", (F__TENSOR, F__SCALAR, F__FROM), args, kwargs)' in text
+    assert "def f_(input: Tensor, from_: int, to: str) -> Tensor: ..." in text
+    assert texts(context)["_generated_methods.py"].count(" f_ = _generated_inplace_small.f_\n") == 1
+
+
+def test_what_writes_to_a_list_or_returns_nothing(small: Callable[..., CodegenContext]) -> None:
+    context = small(
+        "- func: f_(Tensor(a!)[] tensors, Scalar k) -> ()\n- func: g_(Tensor(a!) self, int[] sizes) -> Tensor(a!)\n"
+        "  variants: method\n"
+    )
+    found = bodies(context)
+    assert found["f_"].startswith("def f_(tensors: Sequence[Tensor], k: Number) -> None:")
+    assert "return call(F_, (tensors, k))" in found["f_"]
+    assert "def g_(input: Tensor, *sizess_: int | Sequence[int], sizes" in found["g_"] or "*sizes_:" in found["g_"]
+    assert '"f_",' in texts(context)["_generated_public.py"] and '"g_",' not in texts(context)["_generated_public.py"]

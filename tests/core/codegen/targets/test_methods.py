@@ -16,6 +16,7 @@ from tensorplay_core.codegen.context import CodegenContext
 from tensorplay_core.codegen.generate import texts
 from tensorplay_core.codegen.targets.methods import BINARY, COMPARISONS, UNARY
 from tensorplay_core.codegen.targets.schemas import inplace_name
+from tensorplay_core.dispatch.library import Library
 from tensorplay_core.ops import _generated_functional as F
 
 
@@ -153,3 +154,21 @@ def test_of_overloads_only_those_that_are_methods_have_stubs(small: Callable[...
     assert "        def f(self, dim: int) -> Tensor: ...\n" in text
     assert "@overload" not in text.partition("TYPE_CHECKING:")[2]
     assert text.count(" f = ") == 1
+
+
+def test_a_self_that_is_not_the_first_argument(package: Callable[..., Any]) -> None:
+    """As in PyTorch, ``x.choose(condition, y)`` is ``choose(condition, x, y)``."""
+    made = package(
+        "- func: moved::choose(Tensor condition, Tensor self, Tensor other) -> Tensor\n  variants: function, method\n"
+        "- func: moved::choose.Scalar(Tensor condition, Tensor self, Scalar other) -> Tensor\n  variants: method\n"
+    )
+    lib = Library("moved", "IMPL")
+    for name in ("choose", "choose.Scalar"):
+        lib.impl(name, lambda condition, self, other: tp.where(condition, self, other), "Composite")
+    condition, x, y = tp.tensor([True, False]), tp.tensor([1.0, 2.0]), tp.tensor([5.0, 6.0])
+    method: Any = x
+    assert made.choose(condition, x, y).tolist() == [1.0, 6.0] == method.choose(condition, y).tolist()
+    assert method.choose(condition, 0).tolist() == [1.0, 0.0] == method.choose(other=0, condition=condition).tolist()
+    with pytest.raises(TypeError, match="choose: no overload takes"):
+        method.choose(y)
+    lib.close()

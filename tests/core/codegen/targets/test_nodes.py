@@ -91,7 +91,7 @@ def test_every_plan_saves_what_its_formulas_read_and_nothing_else(ours: CodegenC
 
 def test_names(ours: CodegenContext) -> None:
     names = {record.base_name: node_name(d) for record in ours.contract.functions if (d := ours.derivative(record))}
-    assert (names["sum"], names["max.dim"], names["_to_copy"]) == ("SumBackward", "MaxDimBackward", "ToCopyBackward")
+    assert (names["sum"], names["max.dim"], names["_to_copy"]) == ("SumBackward", "MaxDimBackward", "_ToCopyBackward")
     assert len(set(names.values())) == len(names)
 
 

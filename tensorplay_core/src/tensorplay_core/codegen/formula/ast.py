@@ -193,10 +193,34 @@ class Each(Expr):
     source: Expr
 
 
-def children(expr: Expr) -> Iterator[Expr]:
+_PARTS: dict[type[Expr], tuple[str, ...]] = {
+    Number: (),
+    String: (),
+    Constant: (),
+    Name: (),
+    Call: ("args", "kwargs"),
+    Method: ("object", "args", "kwargs"),
+    Attribute: ("object",),
+    Index: ("object", "items"),
+    Tuple: ("items",),
+    List: ("items",),
+    Unary: ("operand",),
+    Binary: ("left", "right"),
+    Compare: ("left", "right"),
+    IsNone: ("operand",),
+    Boolean: ("left", "right"),
+    Conditional: ("then", "condition", "otherwise"),
+    Each: ("body", "source"),
+}
+"""The fields of each node that hold expressions."""
+
+
+def children(expr: Expr) -> list[Expr]:
     """The expressions directly inside ``expr``, from left to right; a slice gives its parts."""
-    for attribute in attrs.fields(type(expr)):
-        yield from _expressions(getattr(expr, attribute.name))
+    found: list[Expr] = []
+    for name in _PARTS[type(expr)]:
+        _collect(getattr(expr, name), found)
+    return found
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
@@ -205,7 +229,7 @@ def walk(expr: Expr) -> Iterator[Expr]:
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(reversed(list(children(node))))
+        stack.extend(reversed(children(node)))
 
 
 def transform(expr: Expr, function: Callable[[Expr], Expr | None]) -> Expr:
@@ -214,22 +238,22 @@ def transform(expr: Expr, function: Callable[[Expr], Expr | None]) -> Expr:
     if replaced is not None:
         return replaced
     changes: dict[str, Any] = {}
-    for attribute in attrs.fields(type(expr)):
-        old = getattr(expr, attribute.name)
+    for name in _PARTS[type(expr)]:
+        old = getattr(expr, name)
         new = _transformed(old, function)
         if new is not old:
-            changes[attribute.name] = new
+            changes[name] = new
     return attrs.evolve(expr, **changes) if changes else expr
 
 
-def _expressions(value: object) -> Iterator[Expr]:
+def _collect(value: object, found: list[Expr]) -> None:
     if isinstance(value, Expr):
-        yield value
+        found.append(value)
     elif isinstance(value, Slice):
-        yield from (part for part in (value.start, value.stop, value.step) if part is not None)
+        found.extend(part for part in (value.start, value.stop, value.step) if part is not None)
     elif isinstance(value, tuple):
         for item in value:
-            yield from _expressions(item)
+            _collect(item, found)
 
 
 def _transformed(value: object, function: Callable[[Expr], Expr | None]) -> object:

@@ -11,13 +11,16 @@ from collections.abc import Iterator, Mapping
 import attrs
 
 from tensorplay_core.codegen.formula import ast
-from tensorplay_core.codegen.formula.analysis import LENGTH, METADATA_METHODS, PRESENT, Metadata, Scope, metadata_at
+from tensorplay_core.codegen.formula.analysis import LENGTH, METADATA_METHODS, PRESENT, Scope, metadata_at
 from tensorplay_core.codegen.formula.ast import Expr
 
 
-def saved_name(name: str, kind: str) -> str:
-    """The name under which a node keeps metadata: ``self_shape``."""
-    return f"{name}_{kind}"
+def saved_name(name: str, kind: str, scope: Scope | None = None) -> str:
+    """The name under which a node keeps metadata: ``self_shape``, or ``self_shape_`` where an input has that name."""
+    saved = f"{name}_{kind}"
+    while scope is not None and (saved in scope.inputs or saved in scope.outputs):
+        saved += "_"
+    return saved
 
 
 def replace_metadata(scope: Scope, expr: Expr) -> Expr:
@@ -41,7 +44,7 @@ def replace_metadata(scope: Scope, expr: Expr) -> Expr:
         if found is None:
             return None
         args = tuple(replace_metadata(scope, arg) for arg in found.args)
-        saved = _saved(found, args, node)
+        saved = ast.Name(saved_name(found.name, found.kind, scope), position=node.position)
         if isinstance(node, ast.IsNone) and not node.negated:
             return ast.Unary("not", saved, position=node.position)
         if found.item is not None:
@@ -52,10 +55,6 @@ def replace_metadata(scope: Scope, expr: Expr) -> Expr:
         return _indexed(saved, args)
 
     return ast.transform(expr, replace)
-
-
-def _saved(found: Metadata, args: tuple[Expr, ...], node: Expr) -> Expr:
-    return ast.Name(saved_name(found.name, found.kind), position=node.position)
 
 
 def _indexed(expr: Expr, args: tuple[Expr, ...]) -> Expr:
@@ -86,7 +85,7 @@ class Shared:
 
 
 def shared(formulas: Mapping[str, Expr], *, prefix: str = "shared") -> Shared:
-    """Finds the subexpressions that occur in two formulas or more, the largest first, and names them.
+    """Finds the subexpressions that formulas compute twice or more, the largest first, and names them.
 
     Only what a formula computes whenever it runs is moved out of it: a branch of ``a if c else b`` and the right side
     of ``and`` and ``or`` may not be safe to compute, so an occurrence there does not count; it is replaced where its
@@ -123,10 +122,10 @@ def shared(formulas: Mapping[str, Expr], *, prefix: str = "shared") -> Shared:
 
 
 def _largest(sites: Mapping[str, Expr]) -> tuple[Expr, list[str]] | None:
-    """The largest expression that several sites always compute, with those sites; of equal ones the first."""
+    """The largest expression that is always computed twice or more, with its sites; of equal ones the first."""
     where: dict[Expr, list[str]] = {}
     for key, site in sites.items():
-        for expr in dict.fromkeys(_always_computed(site)):
+        for expr in _always_computed(site):
             where.setdefault(expr, []).append(key)
     best: tuple[Expr, list[str]] | None = None
     best_size = 0
@@ -134,7 +133,7 @@ def _largest(sites: Mapping[str, Expr]) -> tuple[Expr, list[str]] | None:
         if len(keys) > 1 and _is_work(expr):
             size = sum(1 for _ in ast.walk(expr))
             if size > best_size:
-                best, best_size = (expr, keys), size
+                best, best_size = (expr, [*dict.fromkeys(keys)]), size
     return best
 
 

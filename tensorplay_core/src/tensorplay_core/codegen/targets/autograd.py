@@ -17,8 +17,8 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
         derivatives = [d for f in functions if (d := context.derivative(f)) is not None]
         if not derivatives:
             continue
-        nodes.append(f"from tensorplay_core.ops import _generated_nodes_{family} as {family}_nodes")
-        schemas.append(f"from tensorplay_core.ops import _generated_schemas_{family} as {family}")
+        nodes.append(f"from {context.packages['ops']} import _generated_nodes_{family} as {family}_nodes")
+        schemas.append(f"from {context.packages['ops']} import _generated_schemas_{family} as {family}")
         for d in derivatives:
             table.append(f"    ({family}.{constant(d.function.base_name)}, {family}_nodes.{node_name(d)}),")
     body = [
@@ -28,8 +28,6 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
         "",
         *sorted([*nodes, *schemas]),
         "",
-        "NODES = (",
-        *table,
-        ")",
+        *(["NODES = (", *table, ")"] if table else ["NODES: tuple[tuple[object, object], ...] = ()"]),
     ]
     yield "_generated_autograd.py", "\n".join(body) + "\n"

@@ -6,6 +6,8 @@ ns, and the whole of a call has to stay near twice NumPy's own 190 ns.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tensorplay_core.codegen.context import CodegenContext, constant, indent, tuple_lines, wrapped
 from tensorplay_core.codegen.contract import Derivative, NativeFunction
 from tensorplay_core.codegen.signatures import NOT_PROMOTED, default_text, promoted, takes_numbers
@@ -24,7 +26,7 @@ RESULT_TYPES = {
 
 
 def fast_body(
-    context: CodegenContext, function: NativeFunction, names: dict[str, str], *, keywords: bool = True
+    context: CodegenContext, function: NativeFunction, names: Mapping[str, str], *, keywords: bool = True
 ) -> list[str]:
     """Returns the statements of the fast path; they fall through to what follows them when the path does not apply.
 
@@ -43,7 +45,7 @@ def fast_body(
         "try:",
         f"    t = {first}._type",
         f"    if {' and '.join(_conditions(function, names, typed, derivative, keywords))}:",
-        *indent(_kernel_call(function, names), 2),
+        *indent(_kernel_call(context, function, names), 2),
         *indent(_result(context, function, names, derivative), 2),
         "except Exception:  # whatever it is, the slow path meets it again and says it properly",
         "    pass",
@@ -51,7 +53,7 @@ def fast_body(
     return body
 
 
-def scalar_lines(function: NativeFunction, names: dict[str, str]) -> list[str]:
+def scalar_lines(function: NativeFunction, names: Mapping[str, str]) -> list[str]:
     """Returns the statements that turn Python numbers into cached 0-d tensors."""
     if not takes_numbers(function):
         return []
@@ -70,7 +72,7 @@ def scalar_lines(function: NativeFunction, names: dict[str, str]) -> list[str]:
 
 def _conditions(
     function: NativeFunction,
-    names: dict[str, str],
+    names: Mapping[str, str],
     typed: tuple[Argument, ...],
     derivative: Derivative | None,
     keywords: bool,
@@ -83,8 +85,8 @@ def _conditions(
             name = names[argument.name]
             is_none = argument.default.value is None
             conditions.append(f"{name} is None" if is_none else f"{name} == {default_text(argument)}")
-    if function.out and keywords:
-        conditions.append("out is None")
+    if "*out" in names and keywords:
+        conditions.append(f"{names['*out']} is None")
     if derivative is None and not _never_differentiable(function):
         conditions += [f"{names[a.name]}._node is None" for a in typed]
     return [*conditions, "not active.special"]  # a special type's slots stay unresolved, and so send the call away
@@ -94,18 +96,17 @@ def _never_differentiable(function: NativeFunction) -> bool:
     return function.promote in ("bool", "index")
 
 
-def _kernel_call(function: NativeFunction, names: dict[str, str]) -> list[str]:
+def _kernel_call(context: CodegenContext, function: NativeFunction, names: Mapping[str, str]) -> list[str]:
     arguments = [f"{names[a.name]}._array" if a.type.is_tensor else names[a.name] for a in function.schema.positional]
-    slot = f"k_{function.base_name.replace('.', '__')}"
     return [
-        *wrapped(f"r = t.{slot}(", arguments, ")", 108),
+        *wrapped(f"r = t.{context.slot_name(function)}(", arguments, ")", 108),
         "if r.__class__ is not t.array_class:",
         "    r = t.as_array(r)",
     ]
 
 
 def _result(
-    context: CodegenContext, function: NativeFunction, names: dict[str, str], derivative: Derivative | None
+    context: CodegenContext, function: NativeFunction, names: Mapping[str, str], derivative: Derivative | None
 ) -> list[str]:
     # A view has the very type of its base, so that one of an inference tensor is one itself, wherever it is taken.
     type = "t" if function.schema.is_view else f"t.{RESULT_TYPES[function.promote]}"
@@ -126,7 +127,7 @@ def _result(
     return [*lines, "else:", *indent(["y._node = None", *inference]), "return y"]
 
 
-def _attach(node: Plan, function: NativeFunction, names: dict[str, str], edges: dict[str, str]) -> list[str]:
+def _attach(node: Plan, function: NativeFunction, names: Mapping[str, str], edges: dict[str, str]) -> list[str]:
     every = [edges[name] for name in node.inputs]
     types = {a.name: "t.bool_type" if a.name in NOT_PROMOTED else "t" for a in function.schema.positional}
     items = node.fast_items(names, edges, types)
@@ -150,10 +151,12 @@ def return_lines(text: str) -> list[str]:
     return [f"return {head}({ignore}", f"    {arguments[:-1]}", ")"]
 
 
-def slow_call(function: NativeFunction, names: dict[str, str], *, name: str | None = None, out: bool = False) -> str:
-    """Returns the call of the slow path."""
+def slow_call(
+    function: NativeFunction, names: Mapping[str, str], *, name: str | None = None, out: str | None = None
+) -> str:
+    """Returns the call of the slow path, ``out`` being the parameter of that name where there is one."""
     positional = ", ".join(names[a.name] for a in function.schema.positional)
     comma = "," if len(function.schema.positional) == 1 else ""
     keywords = ", ".join(f'"{a.name}": {names[a.name]}' for a in function.schema.keyword_only)
     rest = f", {{{keywords}}}" if keywords else ", None" if out else ""
-    return f"call({name or constant(function.base_name)}, ({positional}{comma}){rest}{', out' if out else ''})"
+    return f"call({name or constant(function.base_name)}, ({positional}{comma}){rest}{f', {out}' if out else ''})"

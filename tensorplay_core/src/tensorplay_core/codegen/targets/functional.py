@@ -6,9 +6,11 @@ functions take ``requires_grad``. Where a hand-written function of the same name
 
 from __future__ import annotations
 
-import keyword
-from collections.abc import Iterator
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
 
+from tensorplay_core.codegen.conflicts import Member
 from tensorplay_core.codegen.context import (
     BODY_CHECKS,
     HEADER,
@@ -17,32 +19,32 @@ from tensorplay_core.codegen.context import (
     docstring,
     import_order,
     indent,
-    lines,
     wrapped,
 )
 from tensorplay_core.codegen.contract import NativeFunction
+from tensorplay_core.codegen.hygiene import BUILTINS, LOCALS, apart
 from tensorplay_core.codegen.signatures import (
     Signature,
     default_text,
     joined,
-    parameter_name,
-    plural,
     signature,
     spread,
+    takes_requires_grad,
 )
 from tensorplay_core.codegen.targets.fast_path import fast_body, return_lines, slow_call
-from tensorplay_core.errors import ContractError
 
 NAME = "functional"
 _IMPORTS = {
     "Sequence": "from collections.abc import Sequence",
+    "inf": "from math import inf",
     "Any": "from typing import Any",
     "overload": "from typing import overload",
     "next_number": "from tensorplay_core.autograd.node import next_number",
     "active": "from tensorplay_core.dispatch import active",
     "STATE": "from tensorplay_core.dispatch.context import STATE",
-    "call": "from tensorplay_core.ops.call import call",
+    "Unresolved": "from tensorplay_core.dispatch.tensor_type import Unresolved",
     "Number": "from tensorplay_core.ops.annotations import Number",
+    "call": "from tensorplay_core.ops.call import call",
     "binary": "from tensorplay_core.ops.frontend import binary",
     "created": "from tensorplay_core.ops.frontend import created",
     "pick": "from tensorplay_core.ops.frontend import pick",
@@ -53,87 +55,146 @@ _IMPORTS = {
     "share": "from tensorplay_core.tensor.version import share",
     "share_if_aliased": "from tensorplay_core.tensor.version import share_if_aliased",
     "version_of": "from tensorplay_core.tensor.version import version_of",
+    "dtypes": "from tensorplay_core.types import dtype as dtypes",
     "Device": "from tensorplay_core.types.device import Device",
     "DType": "from tensorplay_core.types.dtype import DType",
 }
+_OWN = LOCALS | BUILTINS | set(_IMPORTS)
+_USED_NAME = re.compile(r"(?<![\w.\"'])[A-Za-z_]\w*")
+_DOCSTRING = re.compile(r'"""(?:[^"\\]|\\.|"(?!""))*"""', re.S)
+
+
+class Module:
+    """A generated module of functions, while it is made: its text, what it defines, and what it must import."""
+
+    def __init__(self, context: CodegenContext, family: str, names: list[str], constants: list[str]) -> None:
+        """Begins a module.
+
+        Args:
+            context: what to generate from.
+            family: of its operators.
+            names: what it will define.
+            constants: the operators' objects that it may use.
+        """
+        self.context, self.family = context, family
+        self.own = _OWN.union(constants)
+        self.shadowed = self.own.intersection(names) - LOCALS
+        self.constants = set(constants)
+        self.renamed: dict[str, str] = {}
+        self.blocks: list[list[str]] = []
+
+    def body(self, build: object, names: Mapping[str, str]) -> list[str]:
+        """Returns a function's statements, in which no local or import has the name of a parameter."""
+        lines, renamed = apart(build, names, self.own, self.shadowed)  # type: ignore[arg-type]
+        self.renamed |= {new: old for new, old in renamed.items() if old not in LOCALS}
+        return lines
+
+    def text(self, doc: str) -> str:
+        """Returns the module."""
+        text = "\n\n\n".join("\n".join(block) for block in self.blocks) + "\n"
+        head = HEADER + BODY_CHECKS + f'"""{doc}"""\n\nfrom __future__ import annotations\n\n'
+        return head + self._imports(text) + "\n\n\n" + text
+
+    def _imports(self, text: str) -> str:
+        """Returns the imports, in groups as ruff sorts them."""
+        used = set(_USED_NAME.findall(_DOCSTRING.sub("", text))) - self.shadowed
+        needed: dict[str, list[str]] = {}
+        for name in [n for n in _IMPORTS if n in used]:
+            module, _, what = _IMPORTS[name].partition(" import ")
+            needed.setdefault(module, []).append(what)
+        schemas = []
+        for new, old in self.renamed.items():
+            if old in self.constants:
+                schemas.append(f"{old} as {new}")
+            else:
+                module, _, what = _IMPORTS.get(old, f"from builtins import {old}").partition(" import ")
+                needed.setdefault(module, []).append(f"{what.partition(' as ')[0]} as {new}")
+        statements = [f"{module} import {', '.join(sorted(names, key=str.lower))}" for module, names in needed.items()]
+        standard = [s for s in statements if "tensorplay_core" not in s]
+        ours = [s for s in statements if "tensorplay_core" in s]
+        schemas = sorted([*schemas, *(c for c in self.constants if c in used)])
+        if schemas:
+            module = self.context.module(f"_generated_schemas_{self.family}")
+            ours.append("\n".join(wrapped(f"from {module} import (", schemas, ")", 0)))
+        return "\n\n".join("\n".join(group) for group in (standard, sorted(ours)) if group)
 
 
 def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
     """Yields the name and the text of each file."""
-    gathered: list[tuple[str, list[str]]] = []
+    gathered: dict[str, list[str]] = {}
     for family, functions in context.families.items():
-        blocks, names = [], []
-        for function in functions:
-            if is_generated(context, function):
-                blocks.append(_function(context, function))
-                names.append(function.name)
-                for alias in function.aliases:
-                    blocks.append([f"{alias} = {function.name}"])
-                    names.append(alias)
-        if not blocks:
+        found = [f for f in functions if is_generated(context, f)]
+        if not found:
             continue
-        constants = sorted({constant(f.base_name) for f in functions if f.name in names})
-        text = "\n\n\n".join("\n".join(b) for b in blocks) + "\n"
-        head = HEADER + BODY_CHECKS + f'"""The {family} functions. A function\'s first part is its fast path; '
-        head += 'see ops/call.py for the slow one."""\n\n'
-        head += "from __future__ import annotations\n\n" + imports(text, family, constants) + "\n\n\n"
-        yield f"_generated_functional_{family}.py", head + text
-        gathered.append((f"_generated_functional_{family}", names))
+        names = [name for f in found for name in (f.name, *_aliases(context, f))]
+        constants = [constant(f.base_name) for g in found for f in context.overloads(g)]
+        module = Module(context, family, names, constants)
+        for function in found:
+            module.blocks.append(_function(module, function))
+            module.blocks += [[f"{alias} = {function.name}"] for alias in _aliases(context, function)]
+        doc = f"The {family} functions. A function's first part is its fast path; see ops/call.py for the slow one."
+        yield f"_generated_functional_{family}.py", module.text(doc)
+        gathered[context.module(f"_generated_functional_{family}")] = names
+    for name, where in _writing(context).items():
+        gathered.setdefault(where, []).append(name)
     yield "_generated_functional.py", _gathered(context, gathered)
     yield "_generated_public.py", _public(context)
-    yield "_generated_nn_functional.py", _nn(context)
+    nn = _nn(context)
+    if nn or context.is_core:
+        yield (
+            "_generated_nn_functional.py",
+            _module('"""``tp.nn.functional``: the functions of neural networks."""', nn),
+        )
+
+
+def _aliases(context: CodegenContext, function: NativeFunction) -> list[str]:
+    """Returns the other names of a function; an overload's alias is one of the whole function."""
+    return list(dict.fromkeys(alias for f in context.overloads(function) for alias in f.aliases))
 
 
 def is_generated(context: CodegenContext, function: NativeFunction) -> bool:
     """Whether a function is emitted for a record: the first overload stands for all; a method needs one too."""
     overloads = context.overloads(function)
-    wanted = any(f.is_function or not f.schema.is_inplace for f in overloads)
+    wanted = not function.schema.is_inplace and any(f.variants for f in overloads)
     return function is overloads[0] and wanted and function.name not in context.handwritten
 
 
-def imports(text: str, family: str, constants: list[str]) -> str:
-    """Returns the imports that a generated module's text needs, in groups as ruff sorts them."""
-    needed: dict[str, list[str]] = {}
-    for name, statement in _IMPORTS.items():
-        if _uses(text, name):
-            module, _, what = statement.partition(" import ")
-            needed.setdefault(module, []).append(what)
-    statements = [f"{module} import {', '.join(sorted(names, key=str.lower))}" for module, names in needed.items()]
-    standard = [s for s in statements if "tensorplay_core" not in s]
-    ours = [s for s in statements if "tensorplay_core" in s]
-    schemas = wrapped(f"from tensorplay_core.ops._generated_schemas_{family} import (", constants, ")", 0)
-    ours.append("\n".join(schemas))
-    ours.sort()
-    return "\n\n".join("\n".join(group) for group in (standard, ours) if group)
+def _writing(context: CodegenContext) -> dict[str, str]:
+    """Returns the functions that write to their first argument and are no methods only, each with its module."""
+    found = {}
+    for name, group in context.sets.items():
+        explicit = any(m.function.is_function for m in group if not m.derived)
+        derived = any(not context.is_method(m) for m in group if m.derived)
+        if group[0].is_inplace and (explicit or derived) and name not in context.handwritten:
+            found[name] = context.module(f"_generated_inplace_{group[0].function.family}")
+    return found
 
 
-def _uses(text: str, name: str) -> bool:
-    import re
-
-    return re.search(rf"(?<![\w.\"']){name}\b", text) is not None
-
-
-def _gathered(context: CodegenContext, gathered: list[tuple[str, list[str]]]) -> str:
-    modules: dict[str, list[str]] = dict(gathered)
+def _gathered(context: CodegenContext, gathered: dict[str, list[str]]) -> str:
+    modules = dict(gathered)
     for name, module in context.handwritten.items():
-        modules.setdefault(module, []).append(name)
+        modules[module] = [*modules.get(module, ()), name]
     return _module('"""Every function, generated or written by hand."""', modules)
 
 
 def _public(context: CodegenContext) -> str:
-    """Returns the module whose functions ``tp`` offers."""
+    """Returns the module whose functions ``tp``, or a plugin's package, offers."""
     functions = context.contract.functions
-    names = {name for f in functions if is_generated(context, f) for name in (f.name, *f.aliases)}
-    names = {name for name in (*names, *context.handwritten) if is_public(context, name)}
-    return _module('"""The functions that ``tp`` offers."""', {"_generated_functional": sorted(names)})
+    names = {name for f in functions if is_generated(context, f) for name in (f.name, *_aliases(context, f))}
+    names = {name for name in (*names, *context.handwritten, *_writing(context)) if is_public(context, name)}
+    offers = "``tp``" if context.is_core else f"``{context.packages['ops']}``"
+    doc = f'"""The functions that {offers} offers."""'
+    return _module(doc, {context.module("_generated_functional"): sorted(names)} if names else {})
 
 
 def _module(doc: str, modules: dict[str, list[str]]) -> str:
     """Returns a module that only gathers names of others."""
     body = [HEADER + doc, "", "from __future__ import annotations", ""]
     for module, names in sorted(modules.items()):
-        body += wrapped(f"from tensorplay_core.ops.{module} import (", sorted(names, key=import_order), ")", 0)
+        body += wrapped(f"from {module} import (", sorted(names, key=import_order), ")", 0)
     everything = sorted(f'"{name}"' for names in modules.values() for name in names)
+    if not everything:
+        return "\n".join([*body, "__all__: list[str] = []"]) + "\n"
     body += ["", *wrapped("__all__ = [", everything, "]", 0)]
     return "\n".join(body) + "\n"
 
@@ -145,20 +206,22 @@ def is_public(context: CodegenContext, name: str) -> bool:
     return not name.startswith("_") and not internal
 
 
-def _nn(context: CodegenContext) -> str:
-    """Returns the module that is ``tp.nn.functional``: the functions of ``python_module: nn``, and those tagged so."""
+def _nn(context: CodegenContext) -> dict[str, list[str]]:
+    """Returns what is in ``tp.nn.functional``: the functions of ``python_module: nn``, and those tagged so."""
     modules: dict[str, list[str]] = {}
     for function in context.contract.functions:
         if is_generated(context, function) and ("nn" in function.tags or function.python_module == "nn"):
-            names = modules.setdefault(f"_generated_functional_{function.family}", [])
-            names += [function.name, *function.aliases]
-    return _module('"""``tp.nn.functional``: the functions of neural networks."""', modules)
+            names = modules.setdefault(context.module(f"_generated_functional_{function.family}"), [])
+            names += [function.name, *_aliases(context, function)]
+    return modules
 
 
 def doc_lines(context: CodegenContext, function: NativeFunction, sig: Signature) -> list[str]:
     """Returns a public function's docstring, as lines."""
-    name = f"tp.nn.functional.{function.name}" if function.python_module == "nn" else f"tp.{function.name}"
-    described = (function.doc or "No description.").replace("``self``", "``input``")  # the parameter's name
+    name = f"{_place(context, function)}.{function.name}"
+    described = function.doc or "No description."
+    if sig.names.get("self") == "input":
+        described = described.replace("``self``", "``input``")  # the parameter's name
     text = [f"{name}({joined(sig.parameters)}) -> {sig.returns}", "", *described.splitlines()]
     rules = {
         "default": "The inputs are promoted to one dtype, which the result has.",
@@ -169,77 +232,117 @@ def doc_lines(context: CodegenContext, function: NativeFunction, sig: Signature)
     }
     if function.promote in rules:
         text += ["", rules[function.promote]]
+    if function.math:
+        text += ["", "Formula:", f"    {function.math}"]
     derivative = context.derivative(function)
     if derivative is not None:
         text += ["", "Gradients:", *(f"    {f.key}: {f.expr}" for f in derivative.formulas)]
+    text += _example_lines(function)
     return docstring([*_wrapped_text(text), ""] if len(text) > 1 else text)
 
 
-def _wrapped_text(text: list[str]) -> list[str]:
-    import textwrap
+def _place(context: CodegenContext, function: NativeFunction) -> str:
+    if not context.is_core:
+        return context.packages["ops"]
+    return "tp.nn.functional" if function.python_module == "nn" else "tp"
 
+
+def _example_lines(*functions: NativeFunction) -> list[str]:
+    """Returns the part of a docstring with the examples of an operator, or of its overloads."""
+    examples = [line for function in functions for line in function.example.splitlines()]
+    return ["", "Example:", *indent([">>> import tensorplay as tp", *examples])] if examples else []
+
+
+def _wrapped_text(text: list[str]) -> list[str]:
     result = []
     for line in text:
         margin = len(line) - len(line.lstrip())
         further = " " * (margin + 4 * (margin > 0))
+        if len(line) <= 110 and "\t" not in line:
+            result.append(line.rstrip())
+            continue
         result += textwrap.wrap(line, 110, subsequent_indent=further, break_long_words=False) or [""]
     return result
 
 
-def _function(context: CodegenContext, function: NativeFunction) -> list[str]:
+def _function(module: Module, function: NativeFunction) -> list[str]:
+    context = module.context
     overloads = context.overloads(function)
     if len(overloads) > 1:
-        return _overloaded(context, overloads)
+        return _overloaded(module, overloads)
     sig = signature(function)
-    names = {a.name: parameter_name(a) for a in function.schema.arguments}
     body = doc_lines(context, function, sig)
+    body += module.body(lambda names: _statements(context, function, sig, names), _parameters(function, sig))
+    return [*wrapped(f"def {function.name}(", list(sig.parameters), f") -> {sig.returns}:"), *indent(body)]
+
+
+def _parameters(function: NativeFunction, sig: Signature) -> dict[str, str]:
+    """Returns what stands for each argument, and for the parameters that the signature does not have."""
+    names = dict(sig.names)
+    names |= {f"*{second}": second for _, second in sig.numpy_names}
+    names |= {"*": sig.spread} if sig.spread is not None else {}
+    names |= {"*out": "out"} if function.out else {}
+    names |= {"*requires_grad": "requires_grad"} if takes_requires_grad(function) else {}
+    return names
+
+
+def _statements(
+    context: CodegenContext, function: NativeFunction, sig: Signature, names: Mapping[str, str]
+) -> list[str]:
+    body = []
     several = spread(function)
     if several is not None:
-        body.append(f'{several.name} = spread({plural(several)}, {several.name}, "{function.name}")')
+        size = names[several.name]
+        body.append(f'{size} = spread({names["*"]}, {size}, "{function.name}")')
     for name, second in sig.numpy_names:
         argument = function.schema.argument(name)
         default = default_text(argument) if argument is not None and argument.default is not None else "None"
         default = "" if default in ("None", "False") else f", {default}"
-        chosen = f'second_name({name}, {second}, "{function.name}", "{second}"{default})'
-        body += [f"if {second} is not None:", f"    {name} = {chosen}"]
-    if "creation" in function.tags:
-        keywords = ", ".join(f'"{a.name}": {a.name}' for a in function.schema.keyword_only)
-        positional = ", ".join(a.name for a in function.schema.positional)
-        comma = "," if len(function.schema.positional) == 1 else ""
-        body.append(
-            f"return created({constant(function.base_name)}, ({positional}{comma}), {{{keywords}}}, requires_grad)"
-        )
-    else:
-        if context.is_fast(function):
-            body += fast_body(context, function, names)
-        body += return_lines(slow_call(function, names, out=function.out))
-    return [*wrapped(f"def {function.name}(", list(sig.parameters), f") -> {sig.returns}:"), *indent(body)]
+        first, other = names[name], names[f"*{second}"]
+        chosen = f'second_name({first}, {other}, "{function.name}", "{second}"{default})'
+        body += [f"if {other} is not None:", f"    {first} = {chosen}"]
+    if takes_requires_grad(function):
+        return [*body, *_creation(function, names)]
+    if context.is_fast(function):
+        body += fast_body(context, function, names)
+    return body + return_lines(slow_call(function, names, out=names.get("*out")))
 
 
-def _overloaded(context: CodegenContext, overloads: tuple[NativeFunction, ...]) -> list[str]:
-    result = []
-    families = {function.family for function in overloads}
-    if len(families) > 1:
-        place = overloads[1].location
-        message = f"the overloads of '{overloads[0].name}' are in several families: {', '.join(sorted(families))}"
-        raise ContractError(place.describe(message) if place is not None else message)
+def _creation(function: NativeFunction, names: Mapping[str, str]) -> list[str]:
+    keywords = ", ".join(f'"{a.name}": {names[a.name]}' for a in function.schema.keyword_only)
+    positional = ", ".join(names[a.name] for a in function.schema.positional)
+    comma = "," if len(function.schema.positional) == 1 else ""
+    arguments = [f"({positional}{comma})", f"{{{keywords}}}", names["*requires_grad"]]
+    arguments += [names["*out"]] if function.out else []
+    return [f"return created({constant(function.base_name)}, {', '.join(arguments)})"]
+
+
+def _overloaded(module: Module, overloads: tuple[NativeFunction, ...]) -> list[str]:
+    context, name = module.context, overloads[0].name
+    result, text = [], []
     for function in overloads:
-        sig = signature(function)
-        result += ["@overload", *wrapped(f"def {function.name}(", list(sig.parameters), f") -> {sig.returns}: ...")]
-    name = overloads[0].name
-    text = []
-    for function in overloads:
-        sig = signature(function)
+        sig = signature(function, numbers=False)
+        result += ["@overload", *wrapped(f"def {name}(", list(sig.parameters), f") -> {sig.returns}: ...")]
         text += [f"{name}({joined(sig.parameters)}) -> {sig.returns}", "", *(function.doc or "").splitlines(), ""]
-    operators = ", ".join(constant(f.base_name) for f in overloads)
-    body = docstring(["tp." + text[0], *_wrapped_text(text[1:])])
-    body.append(f'return pick("{name}", ({operators}), args, kwargs)')
+    text = [*text[:-1], *_example_lines(*overloads), ""]
+    body = docstring([f"{_place(context, overloads[0])}.{text[0]}", *_wrapped_text(text[1:])])
+    outs = [f.schema.overload for f in overloads if f.out]
+    members = [Member(f.schema, f.base_name, f.out, f, False) for f in overloads]
+    body += module.body(lambda names: picking(name, members, outs), {})
     return [*result, f"def {name}(*args: Any, **kwargs: Any) -> Any:", *indent(body)]
 
 
-def safe(name: str) -> str:
-    """Returns a name that is no keyword."""
-    return f"{name}_" if keyword.iskeyword(name) else name
+def picking(name: str, members: list[Member], outs: list[str]) -> list[str]:
+    """Returns the statement that chooses among overloads and calls the one that is meant."""
+    arguments = [f'"{name}"', _tuple([constant(m.label) for m in members]), "args", "kwargs"]
+    if outs:
+        arguments.append(_tuple([f'"{overload}"' for overload in outs]))
+    return [line for line in wrapped("return pick(", arguments, ")", 116) if line]
 
 
-__all__ = ["NAME", "doc_lines", "generate", "imports", "is_generated", "lines", "safe"]
+def _tuple(items: list[str]) -> str:
+    one = f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+    return one if len(one) <= 108 else "\n".join(wrapped("(", [f"    {item}" for item in items], "    )", 0))
+
+
+__all__ = ["NAME", "Module", "doc_lines", "generate", "is_generated", "is_public", "picking"]

@@ -6,77 +6,124 @@ the only exception that leads from it to the slow path is raised before anything
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from tensorplay_core.codegen.context import BODY_CHECKS, HEADER, CodegenContext, constant, docstring, indent, wrapped
-from tensorplay_core.codegen.contract import NativeFunction
-from tensorplay_core.codegen.signatures import default_text, joined, parameter_name, promoted, signature, takes_numbers
+from tensorplay_core.codegen.conflicts import Member
+from tensorplay_core.codegen.context import CodegenContext, constant, docstring, indent, wrapped
+from tensorplay_core.codegen.signatures import (
+    NOT_PROMOTED,
+    Signature,
+    default_text,
+    joined,
+    parameter_names,
+    promoted,
+    signature,
+    spread,
+    takes_numbers,
+)
 from tensorplay_core.codegen.targets.fast_path import return_lines, scalar_lines, slow_call
-from tensorplay_core.codegen.targets.functional import imports
-from tensorplay_core.codegen.targets.schemas import inplace_name
+from tensorplay_core.codegen.targets.functional import Module, picking
 
 NAME = "inplace"
 
 
 def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
     """Yields the name and the text of each file."""
-    for family, functions in context.families.items():
-        found = [f for f in functions if f.inplace or f.schema.is_inplace]
-        if not found:
-            continue
-        text = "\n\n\n".join("\n".join(_function(context, f)) for f in found) + "\n"
-        constants = sorted(constant(inplace_name(f) if f.inplace else f.base_name) for f in found)
-        head = HEADER + BODY_CHECKS + f'"""The {family} functions that write to their first argument."""\n\n'
-        head += "from __future__ import annotations\n\n"
-        more = "from tensorplay_core.dispatch.tensor_type import Unresolved\n" if "Unresolved" in text else ""
-        ops = "from tensorplay_core.ops."
-        head += imports(text, family, constants).replace(ops, more + ops, 1)
-        yield f"_generated_inplace_{family}.py", head + "\n\n\n" + text
+    families: dict[str, dict[str, list[Member]]] = {}
+    for name, group in context.sets.items():
+        if (
+            group[0].is_inplace
+            and name not in context.handwritten
+            and any(m.derived or m.function.variants for m in group)
+        ):
+            families.setdefault(group[0].function.family, {})[name] = group
+    for family, groups in families.items():
+        constants = [constant(m.label) for group in groups.values() for m in group]
+        module = Module(context, family, list(groups), constants)
+        for name, group in groups.items():
+            one = len(group) == 1
+            module.blocks.append(_function(module, group[0]) if one else _overloaded(module, name, group))
+        yield (
+            f"_generated_inplace_{family}.py",
+            module.text(f"The {family} functions that write to their first argument."),
+        )
 
 
-def _function(context: CodegenContext, function: NativeFunction) -> list[str]:
-    sig = signature(function, out=False, first="input: Tensor")
-    name = inplace_name(function) if function.inplace else function.base_name
-    names = {a.name: parameter_name(a) for a in function.schema.arguments}
-    doc = [f"{name}({joined(sig.parameters)}) -> Tensor", ""]
-    if function.inplace:
-        doc += [f"The in-place form of :func:`{function.name}`: writes to ``input`` and returns it.", ""]
+def writing_signature(member: Member, *, numbers: bool = True) -> Signature:
+    """Returns the signature of a function that writes: its first argument is no number, and it has no ``out``."""
+    function = member.function
+    if not member.derived:
+        return signature(function, numbers=numbers)
+    target = parameter_names(function)[function.schema.arguments[0].name]
+    if function.schema.self_argument not in (None, function.schema.arguments[0]):
+        return signature(function, out=False, numbers=numbers)
+    return signature(function, out=False, first=f"{target}: Tensor", numbers=numbers)
+
+
+def _function(module: Module, member: Member) -> list[str]:
+    function, sig = member.function, writing_signature(member)
+    name = member.label.partition(".")[0]
+    doc = [f"{name}({joined(sig.parameters)}) -> {sig.returns}", ""]
+    if member.derived:
+        target = sig.names[function.schema.arguments[0].name]
+        doc += [f"The in-place form of :func:`{function.name}`: writes to ``{target}`` and returns it.", ""]
     else:
-        doc += [function.doc or "No description.", ""]
-    body = docstring(doc)
-    if function.inplace and context.is_fast(function):
-        body += _fast(function, names)
-    body += return_lines(slow_call(function, names, name=constant(name)))
-    return [*wrapped(f"def {name}(", list(sig.parameters), ") -> Tensor:"), *indent(body)]
+        doc += [*(function.doc or "No description.").splitlines(), ""]
+    parameters = dict(sig.names) | ({"*": sig.spread} if sig.spread is not None else {})
+    body = docstring(doc) + module.body(lambda names: _statements(module.context, member, sig, names), parameters)
+    return [*wrapped(f"def {name}(", list(sig.parameters), f") -> {sig.returns}:"), *indent(body)]
 
 
-def _fast(function: NativeFunction, names: dict[str, str]) -> list[str]:
+def _statements(context: CodegenContext, member: Member, sig: Signature, names: Mapping[str, str]) -> list[str]:
+    function, body = member.function, []
+    several = spread(function)
+    if several is not None and sig.spread is not None:
+        size = names[several.name]
+        body.append(f'{size} = spread({names["*"]}, {size}, "{function.name}_")')
+    if member.derived and context.is_fast(function) and not any(name in NOT_PROMOTED for name in sig.names):
+        body += _fast(context, member, names)
+    return body + return_lines(slow_call(function, names, name=constant(member.label)))
+
+
+def _overloaded(module: Module, name: str, group: list[Member]) -> list[str]:
+    result, text = [], []
+    for member in group:
+        sig = writing_signature(member, numbers=False)
+        result += ["@overload", *wrapped(f"def {name}(", list(sig.parameters), f") -> {sig.returns}: ...")]
+        text.append(f"{name}({joined(sig.parameters)}) -> {sig.returns}")
+    body = docstring([text[0], "", *text[1:], "", "Writes to the first argument and returns it.", ""])
+    body += module.body(lambda names: picking(name, group, []), {})
+    return [*result, f"def {name}(*args: Any, **kwargs: Any) -> Any:", *indent(body)]
+
+
+def _fast(context: CodegenContext, member: Member, names: Mapping[str, str]) -> list[str]:
+    function = member.function
     typed = promoted(function)
-    others = [names[a.name] for a in typed[1:]]
-    numbers = [names[a.name] for a in typed[1:]] if takes_numbers(function) else []
-    conditions = [f"{x}.__class__ is Tensor" for x in numbers]
+    target, others = names[typed[0].name], [names[a.name] for a in typed[1:]]
+    conditions = [f"{x}.__class__ is Tensor" for x in (others if takes_numbers(function) else [])]
     conditions += [f"t is {x}._type" for x in others]
-    for argument in function.schema.keyword_only:
-        assert argument.default is not None
-        compares = "is" if argument.default.value is None else "=="
-        conditions.append(f"{names[argument.name]} {compares} {default_text(argument)}")
-    nodes = " and ".join(f"{x}._node is None" for x in ("input", *others))
+    for argument in function.schema.arguments:
+        if argument.kwarg_only or str(argument.type) in ("ScalarType?", "Device?"):
+            assert argument.default is not None
+            compares = "is" if argument.default.value is None else "=="
+            conditions.append(f"{names[argument.name]} {compares} {default_text(argument)}")
+    nodes = " and ".join(f"{x}._node is None" for x in (target, *others))
     conditions += ["not (active.special or active.inference or t.inference)"]
     conditions += ["(v is None or not v[1])"]
     conditions += [f"({nodes} or active.grad_off and not STATE.get().grad)"]
-    conditions += [f"({x}._array.shape == input._array.shape or not {x}._array.shape)" for x in others]
-    arguments = ", ".join(f"{x}._array" for x in ("input", *others))
-    slot = f"k_{inplace_name(function).replace('.', '__')}"
+    conditions += [f"({x}._array.shape == {target}._array.shape or not {x}._array.shape)" for x in others]
+    arguments = [f"{names[a.name]}._array" if a.type.is_tensor else names[a.name] for a in function.schema.positional]
+    slot = context.slot_name(function, inplace=True)
     return [
         *scalar_lines(function, names),
         "try:",
-        "    t = input._type",
-        "    v = input._version",
+        f"    t = {target}._type",
+        f"    v = {target}._version",
         *indent(_condition(conditions)),
-        f"        t.{slot}({arguments})",
+        *indent(wrapped(f"t.{slot}(", arguments, ")", 108), 2),
         "        if v is not None:",
         "            v[0] += 1",
-        "        return input",
+        f"        return {target}",
         "except (AttributeError, Unresolved):  # raised before anything is written",
         "    pass",
     ]

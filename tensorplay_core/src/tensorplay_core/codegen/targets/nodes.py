@@ -6,17 +6,18 @@ What a node saves, what its backward reads and where it is attached all come fro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from textwrap import wrap
 
 import attrs
 
+from tensorplay_core.codegen import contract_names
 from tensorplay_core.codegen.context import (
     HEADER,
     CodegenContext,
     constant,
     docstring,
-    expression_lines,
     import_order,
     indent,
     lines,
@@ -25,19 +26,24 @@ from tensorplay_core.codegen.context import (
 )
 from tensorplay_core.codegen.contract import Derivative
 from tensorplay_core.codegen.formula import ast
-from tensorplay_core.codegen.formula.analysis import PRESENT
+from tensorplay_core.codegen.formula.analysis import LENGTH, PRESENT
 from tensorplay_core.codegen.formula.ast import Expr
-from tensorplay_core.codegen.formula.rewrite import replace_metadata, saved_name
+from tensorplay_core.codegen.formula.layout import layout
+from tensorplay_core.codegen.formula.rewrite import Definition, replace_metadata, saved_name
 from tensorplay_core.codegen.pointwise import is_pointwise
 from tensorplay_core.codegen.signatures import default_text
+from tensorplay_core.codegen.targets.node_edges import any_present, kept_lengths, local, needed, nothing, unpacked
+from tensorplay_core.codegen.targets.node_names import apart
+from tensorplay_core.types.schema import Argument
 
 NAME = "nodes"
+_CONSTANT = re.compile(r"(?<![\w.\"'])(inf|nan|pi)\b(?!=)")
+_MODULE = re.compile(r"(?<![\w.])([A-Z_]+)\.")
 
 
 def node_name(derivative: Derivative) -> str:
     """Returns the name of a record's node class, such as ``MaxDimBackward``."""
-    words = derivative.function.base_name.replace(".", "_").split("_")
-    return "".join(word[:1].upper() + word[1:] for word in words if word) + "Backward"
+    return contract_names.node_name(derivative.function.base_name)
 
 
 @attrs.frozen
@@ -65,6 +71,8 @@ class Plan:
     inputs: tuple[str, ...]
     lists: frozenset[str]
     saved: tuple[Saved, ...]
+    given: Mapping[str, str] = attrs.field(factory=dict)
+    """A name that a node cannot use to the one that the signature has; the record here has the first."""
 
     @property
     def kind(self) -> str | None:
@@ -76,7 +84,7 @@ class Plan:
     @property
     def saves_input(self) -> tuple[str, ...]:
         """The inputs whose values are saved."""
-        return tuple(entry.name for entry in self.saved if entry.kind in ("tensor", "tensors"))
+        return tuple(self.given.get(e.name, e.name) for e in self.saved if e.kind in ("tensor", "tensors"))
 
     def saved_items(self, result: str, node: str, edges: dict[str, str]) -> list[str]:
         """Returns the items of ``saved`` as Python text, for ``record``.
@@ -99,7 +107,7 @@ class Plan:
                 items.append(f"save({entry.name}){self.only_if_read(entry, edges)}")
         return items
 
-    def fast_items(self, names: dict[str, str], edges: dict[str, str], types: dict[str, str]) -> list[str]:
+    def fast_items(self, names: Mapping[str, str], edges: dict[str, str], types: dict[str, str]) -> list[str]:
         """Returns the same for the fast path, where ``save`` is inlined: there the types are known and none is special.
 
         Args:
@@ -140,7 +148,7 @@ class Plan:
             return ""
         return f" if {' or '.join(f'{edges[r]} is not None' for r in entry.readers)} else None"
 
-    def value_text(self, entry: Saved, names: dict[str, str], result: str) -> str:
+    def value_text(self, entry: Saved, names: Mapping[str, str], result: str) -> str:
         """Returns the Python text of a saved value."""
         return _renamed(entry.text, names, result, self.derivative)
 
@@ -148,7 +156,7 @@ class Plan:
         return self.derivative.schema.return_names.index(name)
 
 
-def _renamed(text: str, rename: dict[str, str], result: str, derivative: Derivative) -> str:
+def _renamed(text: str, rename: Mapping[str, str], result: str, derivative: Derivative) -> str:
     head, dot, rest = text.partition(".")
     if head.startswith(("tuple(", "[")):
         return text
@@ -192,7 +200,10 @@ def plan(derivative: Derivative) -> Plan:
             text = _METADATA.get(kind, "len({0})").format(name)
             if name in lists and kind in ("shape", "ndim", "dtype", "device"):
                 text = f"[x.{kind} for x in {name}]"
-            saved.append(Saved(saved_name(name, kind), "value", text, ()))
+            saved.append(Saved(saved_name(name, kind, derivative.scope), "value", text, ()))
+    for name in kept_lengths(derivative):
+        if LENGTH not in analysis.total.metadata.get(name, ()):
+            saved.append(Saved(saved_name(name, LENGTH, derivative.scope), "value", f"len({name})", ()))
     for argument in schema.arguments:
         if argument.name in analysis.total.arguments:
             saved.append(Saved(argument.name, "value", argument.name, ()))
@@ -202,11 +213,12 @@ def plan(derivative: Derivative) -> Plan:
 def emitted(context: CodegenContext, derivative: Derivative, expr: Expr) -> Expr:
     """Returns a formula as the backward runs it: metadata from what was saved, functions from their modules."""
     expr = replace_metadata(derivative.scope, expr)
+    several = len(derivative.schema.returns) > 1
 
     def replace(node: Expr) -> Expr | None:
         match node:
             case ast.Call(function=function, args=args, kwargs=kwargs) if "." not in function and function != "len":
-                module = "H" if function in context.helpers else "F"
+                module = context.formula_module(function)
                 args = tuple(emitted(context, derivative, a) for a in args)
                 kwargs = tuple((k, emitted(context, derivative, v)) for k, v in kwargs)
                 return ast.Call(f"{module}.{function}", args, kwargs, position=node.position)
@@ -214,8 +226,13 @@ def emitted(context: CodegenContext, derivative: Derivative, expr: Expr) -> Expr
                 # Asked inline: the call would cost a tenth of the multiplication that it stands in.
                 is_complex = ast.Attribute(ast.Attribute(operand, "_type"), "is_complex")
                 return ast.Conditional(node, is_complex, operand, position=node.position)
+            case ast.Name(name="grad") if several:  # the only one of several outputs that has a gradient
+                index = ast.Number(str(derivative.scope.gradients[0]))
+                return ast.Index(ast.Name("grads"), (index,), position=node.position)
+            case ast.Index(object=ast.Name(name="grads")) if not several:
+                return ast.Name("grad", position=node.position)
             case ast.Index(object=ast.Name(name="needs"), items=(ast.Name(name=name) | ast.String(value=name),)):
-                return ast.IsNone(ast.Name(f"edge_{name}"), negated=True)
+                return needed(derivative, name)
         return None
 
     return ast.transform(expr, replace)
@@ -227,23 +244,27 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
         derivatives = [d for f in functions if (d := context.derivative(f)) is not None]
         if not derivatives:
             continue
-        classes = [_node(context, plan(d)) for d in derivatives]
+        taken = {*context.formula_imports, *map(node_name, derivatives)}
+        classes = [_node(context, d, *apart(d, taken)) for d in derivatives]
         text = "\n".join("\n".join(c) for c in classes)
         used = [kind for kind in ("MULTIPLE", "SAVING") if f"kind = {kind}" in text]
         used += [name for name in ("record", "save", "unpack") if f"{name}(" in text.replace(".record(", "")]
         used += ["Gradients", "Node"]
+        constants = sorted(set(_CONSTANT.findall(text)))
+        modules = set(_MODULE.findall(text))
         head = lines(
             HEADER + f'"""The gradients of the {family} operators: one node class per derivative record."""',
             "",
             "from __future__ import annotations",
             "",
+            *([f"from math import {', '.join(constants)}"] if constants else []),
             "from typing import Any",
             "",
             f"from tensorplay_core.autograd.node import {', '.join(sorted(used, key=import_order))}",
-            *(["from tensorplay_core.ops import _generated_functional as F"] if "F." in text else []),
-            *(["from tensorplay_core.ops import helpers as H"] if "H." in text else []),
+            *(line for name, line in context.formula_imports.items() if name in modules),
+            *(["from tensorplay_core.types import dtype as dtypes"] if "= dtypes." in text else []),
             *wrapped(
-                f"from tensorplay_core.ops._generated_schemas_{family} import (",
+                f"from {context.module(f'_generated_schemas_{family}')} import (",
                 sorted(constant(d.function.base_name) for d in derivatives),
                 ")",
                 0,
@@ -255,8 +276,9 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
         )
 
 
-def _node(context: CodegenContext, plan: Plan) -> list[str]:
-    derivative = plan.derivative
+def _node(context: CodegenContext, derivative: Derivative, own: Derivative, given: Mapping[str, str]) -> list[str]:
+    """Returns a node's class; ``own`` is the record with names that a node can use."""
+    plan_ = attrs.evolve(plan(own), given=given)
     name = node_name(derivative)
     doc = [
         f"The gradient of ``{derivative.function.base_name}``.",
@@ -269,13 +291,13 @@ def _node(context: CodegenContext, plan: Plan) -> list[str]:
         "",
     ]
     body = lines(docstring(doc), "", "__slots__ = ()", f"op = {constant(derivative.function.base_name)}")
-    if (kind := plan.kind) is not None:
+    if (kind := plan_.kind) is not None:
         body.append(f"kind = {kind}")
     if is_pointwise(context, derivative):
         body.append("pointwise = True")
-    if plan.saves_input:
-        body.append(f"saves_input = {plan.saves_input!r}".replace("'", '"'))
-    body += ["", "@staticmethod", *_record(plan, name), "", *_backward(context, plan)]
+    if plan_.saves_input:
+        body.append(f"saves_input = {plan_.saves_input!r}".replace("'", '"'))
+    body += ["", "@staticmethod", *_record(plan_, name), "", *_backward(context, plan_)]
     return [f"class {name}(Node):", *indent(body)]
 
 
@@ -284,11 +306,13 @@ def _record(plan: Plan, name: str) -> list[str]:
     result = "result" if schema.argument("result") is None else "result_"
     parameters = [f"{result}: Any"]
     parameters += [f"{a.name}: Any" for a in schema.positional]
-    if schema.keyword_only:
-        keywords = [
-            f"{a.name}: Any" + (f" = {default_text(a)}" if a.default is not None else "") for a in schema.keyword_only
-        ]
-        parameters += ["*", *keywords]
+    keywords = [
+        f"{a.name}: Any" + (f" = {default_text(a)}" if a.default is not None else "")
+        for a in schema.keyword_only
+        if a.name not in plan.given
+    ]
+    others = [a for a in schema.keyword_only if a.name in plan.given]  # callers use the names of the signature
+    parameters += (["*", *keywords] if keywords else []) + (["**others: Any"] if others else [])
     inputs = ", ".join(f"*{i}" if i in plan.lists else i for i in plan.inputs)
     comma = "," if len(plan.inputs) == 1 else ""
     differentiable = plan.derivative.output_differentiability
@@ -300,6 +324,7 @@ def _record(plan: Plan, name: str) -> list[str]:
         *indent(
             [
                 '"""Attaches a node to the result of a call."""',
+                *(f"{a.name} = {_other(plan.given[a.name], a)}" for a in others),
                 f"node = {name}()",
                 f"record(node, ({inputs}{comma}), {result}{flags})",
                 *tuple_lines("node.saved = ", items, 108),
@@ -308,16 +333,20 @@ def _record(plan: Plan, name: str) -> list[str]:
     ]
 
 
-def _assignment(name: str, expr: str) -> list[str]:
+def _other(name: str, argument: Argument) -> str:
+    return f'others["{name}"]' if argument.default is None else f'others.get("{name}", {default_text(argument)})'
+
+
+def _assignment(name: str, expr: Expr) -> list[str]:
     one = f"{name} = {expr}"
-    return [one] if len(one) <= 108 else [f"{name} = (", *indent(expression_lines(expr, "", 104)), ")"]
+    return [one] if len(one) <= 108 else [f"{name} = (", *indent(layout(expr, 104)), ")"]
 
 
 def _backward(context: CodegenContext, plan: Plan) -> list[str]:
     derivative = plan.derivative
     gradient = "grads" if len(derivative.schema.returns) > 1 else "grad"
     body: list[str] = ['"""See the class."""']
-    names = [f"saved_{e.name}" if e.kind != "value" else e.name for e in plan.saved]
+    names = [f"{local(derivative, 'saved')}_{e.name}" if e.kind != "value" else e.name for e in plan.saved]
     if names:
         body.append(f"{', '.join(names)}{',' if len(names) == 1 else ''} = node.saved")
     body += _one_input(context, plan) if len(plan.inputs) == 1 else _several_inputs(context, plan)
@@ -326,18 +355,26 @@ def _backward(context: CodegenContext, plan: Plan) -> list[str]:
 
 def _one_input(context: CodegenContext, plan: Plan) -> list[str]:
     (formula,) = plan.derivative.formulas
+    shared = plan.derivative.shared()
     body = [_unpacked(plan, entry, always=True) for entry in plan.saved if entry.kind != "value"]
-    expr = str(emitted(context, plan.derivative, formula.expr))
-    answer = f"{'*' if formula.targets[0] in plan.lists else ''}{expr}"
+    for definition in shared.definitions:
+        body += _assignment(definition.name, emitted(context, plan.derivative, definition.expr))
+    expr = emitted(context, plan.derivative, shared.formulas[formula.key])
+    answer = str(expr)
+    if formula.targets[0] in plan.lists:
+        answer = f"*({answer})" if expr.level <= ast.COMPARISON else f"*{answer}"
     one = f"return ({answer},)"
-    return [*body, *([one] if len(one) <= 112 else ["return (", *indent(expression_lines(answer, ",", 108)), ")"])]
+    if len(one) <= 112 or answer.startswith("*"):
+        return [*body, one]
+    *first, last = layout(expr, 107)
+    return [*body, "return (", *indent([*first, f"{last},"]), ")"]
 
 
 def _several_inputs(context: CodegenContext, plan: Plan) -> list[str]:
     """Each gradient is computed where its edge exists; what only one formula reads is unpacked there."""
     derivative, shared = plan.derivative, plan.derivative.shared()
-    edges = {i: f"edge_{i}" for i in plan.inputs}
-    body = [f"{', '.join(edges.values())} = node.edges"]
+    grad = local(derivative, "grad")
+    body = unpacked(derivative)
     own: dict[str, list[Saved]] = {}
     for entry in plan.saved:
         readers = {f.key for f in derivative.formulas if set(f.targets) & set(entry.readers)}
@@ -347,30 +384,36 @@ def _several_inputs(context: CodegenContext, plan: Plan) -> list[str]:
             own.setdefault(readers.pop(), []).append(entry)
         else:
             body.append(_unpacked(plan, entry, always=False))
+    alone: dict[str, list[Definition]] = {}
     for definition in shared.definitions:
+        if len(definition.users) == 1:
+            alone.setdefault(next(iter(definition.users)), []).append(definition)
+            continue
         users = [t for f in derivative.formulas if f.key in definition.users for t in f.targets]
-        expr = str(emitted(context, derivative, definition.expr))
+        expr = emitted(context, derivative, definition.expr)
         if set(users) != set(plan.inputs):
-            expr = f"({expr})" if " if " in expr else expr
-            expr += f" if {' or '.join(f'{edges[u]} is not None' for u in users)} else None"
+            expr = ast.Conditional(expr, any_present(derivative, users), ast.Constant("None"))
         body += _assignment(definition.name, expr)
-    body.append(f"{' = '.join(f'grad_{i}' for i in plan.inputs)} = None")
+    body += nothing(derivative)
     for formula in derivative.formulas:
-        expr = str(emitted(context, derivative, shared.formulas[formula.key]))
-        local = ", ".join(f"grad_{t}" for t in formula.targets)
-        body.append(f"if {' or '.join(f'{edges[t]} is not None' for t in formula.targets)}:")
+        expr = emitted(context, derivative, shared.formulas[formula.key])
+        answers = ", ".join(f"{grad}_{t}" for t in formula.targets)
+        body.append(f"if {any_present(derivative, list(formula.targets))}:")
         block = [_unpacked(plan, entry, always=True) for entry in own.get(formula.key, ())]
-        body += indent([*block, *_assignment(local, expr)])
-    answers = [f"*grad_{i}" if i in plan.lists else f"grad_{i}" for i in plan.inputs]
-    return [*body, f"return {', '.join(answers)}"]
+        for definition in alone.get(formula.key, ()):
+            block += _assignment(definition.name, emitted(context, derivative, definition.expr))
+        body += indent([*block, *_assignment(answers, expr)])
+    returned = [f"*{grad}_{i}" if i in plan.lists else f"{grad}_{i}" for i in plan.inputs]
+    return [*body, f"return {', '.join(returned)}"]
 
 
 def _unpacked(plan: Plan, entry: Saved, *, always: bool) -> str:
     """Returns the statement that unpacks a saved tensor; ``always`` when it was saved unless the argument was None."""
+    saved, shown = f"{local(plan.derivative, 'saved')}_{entry.name}", plan.given.get(entry.name, entry.name)
     if entry.kind == "tensors":
-        return f'{entry.name} = [x and unpack(x, node, "{entry.name}", graph) for x in saved_{entry.name}]'
+        return f'{entry.name} = [x and unpack(x, node, "{shown}", graph) for x in {saved}]'
     argument = plan.derivative.schema.argument(entry.name)
     optional = argument is not None and argument.type.is_optional and entry.kind == "tensor"
-    prefix = "" if always and not optional else f"saved_{entry.name} and "
+    prefix = "" if always and not optional else f"{saved} and "
     own = ", own=True" if entry.kind == "result" else ""
-    return f'{entry.name} = {prefix}unpack(saved_{entry.name}, node, "{entry.name}", graph{own})'
+    return f'{entry.name} = {prefix}unpack({saved}, node, "{shown}", graph{own})'

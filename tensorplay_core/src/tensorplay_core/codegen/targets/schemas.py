@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from tensorplay_core.codegen.context import HEADER, CodegenContext, constant, lines, wrapped
 from tensorplay_core.codegen.contract import NativeFunction
+from tensorplay_core.codegen.math.lower import text_of
 
 NAME = "schemas"
 
@@ -22,7 +23,7 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
             "",
             "from __future__ import annotations",
             "",
-            "from tensorplay_core.ops.define import inplace, operator",
+            *_imports(context, functions),
             "",
         )
         for function in functions:
@@ -30,11 +31,23 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
         yield f"_generated_schemas_{family}.py", "\n".join(body) + "\n"
 
 
+def _imports(context: CodegenContext, functions: tuple[NativeFunction, ...]) -> list[str]:
+    program = ["from tensorplay_core.types.program import Program"] if any(f.program for f in functions) else []
+    if context.plugin is None:
+        return ["from tensorplay_core.ops.define import inplace, operator", *program]
+    package = context.packages["ops"]
+    shapes = [f"from {package} import shapes"] if any(f.shape in context.plugin.shapes for f in functions) else []
+    own = sorted(["from tensorplay_core.ops.define import definitions", *program, *shapes])
+    return [*own, "", f'operator, inplace = definitions("{package}")']
+
+
 def _operator(context: CodegenContext, function: NativeFunction) -> list[str]:
     fields = ["\n    ".join(_literals(_escaped(str(function.schema))))]
     for name in ("shape", "promote", "composite", "autocast"):
         value = getattr(function, name)
-        if value not in (None, "none"):
+        if name == "shape" and context.plugin is not None and value in context.plugin.shapes:
+            fields.append(f"shape=shapes.{value}")
+        elif value not in (None, "none"):
             fields.append(f'{name}="{value}"')
     if function.tags:
         fields.append(f"tags={_tuple(function.tags)}")
@@ -46,8 +59,10 @@ def _operator(context: CodegenContext, function: NativeFunction) -> list[str]:
     derivative = context.contract.derivative_of(function)
     if derivative is not None and not derivative.is_differentiable:
         fields.append("differentiable=False")
+    if function.program is not None:
+        fields.append("\n    ".join(text_of(function.program)))
     name = constant(function.base_name)
-    result = wrapped(f"{name} = operator(", fields, ")")
+    result = wrapped(f"{name} = operator(", fields, ")", 0 if function.program is not None else 120)
     if function.inplace:
         result += [f"{constant(inplace_name(function))} = inplace({name})"]
     return result

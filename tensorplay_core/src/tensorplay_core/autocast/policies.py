@@ -1,0 +1,160 @@
+"""What autocast does to a call: one kernel per policy, at the shared ``Autocast`` slot of every operator that has one.
+
+Each casts the floating arguments and continues below Autocast, with the family excluded meanwhile, so that what a
+Composite kernel calls is not cast again. The cast is an operator like any other: autograd records it, and the gradient
+comes back in the dtype of what was cast. Which operator has which policy is the contract's word
+(``_generated_rules.py``); what a policy does to which dtype is PyTorch's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Any
+
+from tensorplay_core.dispatch.context import exclude
+from tensorplay_core.dispatch.key_set import KeySet
+from tensorplay_core.dispatch.keys import FAMILIES, DispatchKey
+from tensorplay_core.dispatch.operator import Operator, Registration, location
+from tensorplay_core.dispatch.registry import REGISTRY
+from tensorplay_core.errors import AutocastError, fix
+from tensorplay_core.ops import call as slow
+from tensorplay_core.ops.arguments import tensors_in
+from tensorplay_core.ops.conversion import to
+from tensorplay_core.ops.slots import CORE
+from tensorplay_core.ops.typing_rules import device_of
+from tensorplay_core.tensor.tensor import TensorBase
+from tensorplay_core.types import dtype as dt
+from tensorplay_core.types.dtype import DType
+from tensorplay_core.types.promotion import promote as promoted
+
+Kernel = Callable[..., Any]
+
+INSTEAD = {
+    "binary_cross_entropy": "call binary_cross_entropy_with_logits on what the sigmoid is taken of, which is safe",
+}
+"""The safe form of an operator that is banned, where there is one."""
+
+
+def lower_precision_fp(op: Operator) -> Kernel:
+    """Computes in the dtype that autocast is open with: products, where a half is fast and loses little."""
+
+    def kernel(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
+        dtype = slow.autocast_dtype(op, args, kwargs)
+        return below(op, keys, *cast(args, kwargs, dtype, but=dt.float64))
+
+    return kernel
+
+
+def fp32(op: Operator) -> Kernel:
+    """Computes in float32: sums and powers, which overflow or lose too much in a half.
+
+    An operator that takes ``dtype=`` is told it, which saves the cast; one that the caller has chosen stays.
+    """
+    chooses = ", ScalarType? dtype=None" in op.schema_text  # as text, because this runs at import
+
+    def kernel(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
+        if not chooses:
+            return below(op, keys, *cast(args, kwargs, dt.float32, but=dt.float64))
+        halves = any(t._type.dtype in (dt.float16, dt.bfloat16) for t in tensors_in(args, kwargs))
+        if halves and kwargs.get("dtype") is None:
+            kwargs["dtype"] = dt.float32
+        return below(op, keys, args, kwargs)
+
+    return kernel
+
+
+def promote(op: Operator) -> Kernel:
+    """Computes in the widest floating dtype among the arguments, where kernels want one dtype for all."""
+
+    def kernel(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
+        device = device_of(list(tensors_in(args, kwargs))).type
+        floating = [t._type.dtype for t in tensors_in(args, kwargs) if _is_floating(t, device)]
+        if len(set(floating)) < 2:
+            return below(op, keys, args, kwargs)
+        return below(op, keys, *cast(args, kwargs, reduce(promoted, floating)))
+
+    return kernel
+
+
+def banned(op: Operator) -> Kernel:
+    """Refuses the call: in a half the result would be wrong without anybody noticing."""
+
+    def kernel(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
+        dtype = slow.autocast_dtype(op, args, kwargs)
+        remedy = INSTEAD.get(op.name, "compute it in float32 where autocast is off, and cast its inputs with .float()")
+        raise AutocastError(
+            f"{op.display_name}: is unsafe to autocast: inputs that {dtype.name} has rounded make its result wrong"
+            + fix(f"{remedy}.")
+        )
+
+    return kernel
+
+
+POLICIES: dict[str, Callable[[Operator], Kernel]] = {
+    "lower_precision_fp": lower_precision_fp,
+    "fp32": fp32,
+    "promote": promote,
+    "banned": banned,
+}
+
+
+def below(op: Operator, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Continues a call at the keys below Autocast, which is excluded meanwhile."""
+    with exclude(FAMILIES["Autocast"]):
+        return slow.run(op, keys.below(DispatchKey.AutocastCPU), args, kwargs)
+
+
+def cast(
+    args: tuple[Any, ...], kwargs: dict[str, Any], dtype: DType, *, but: DType | None = None
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Returns a call's arguments with the floating tensors of its device in another dtype, those in lists too.
+
+    Args:
+        args: the positional arguments.
+        kwargs: the keyword-only ones.
+        dtype: the dtype.
+        but: a dtype that is left as it is. Autocast leaves float64 alone, because whoever uses it means it.
+    """
+    device = device_of(list(tensors_in(args, kwargs))).type
+
+    def one(value: Any) -> Any:
+        if value.__class__ is tuple or value.__class__ is list:
+            return value.__class__([one(item) for item in value])
+        if not _is_floating(value, device) or value._type.dtype is but:
+            return value
+        return to(value, dtype=dtype)
+
+    return tuple([one(value) for value in args]), {name: one(value) for name, value in kwargs.items()}
+
+
+def _is_floating(value: Any, device: str) -> bool:
+    return isinstance(value, TensorBase) and value._type.dtype.is_floating_point and value._type.device.type == device
+
+
+def registration(op: Operator, policy: str) -> Registration:
+    """Returns what core registers at the shared Autocast slot of an operator with a policy."""
+    make = POLICIES[policy]
+    kernel = make(op)
+    kernel.__qualname__ = f"autocast_{policy}"
+    return Registration(
+        kernel,
+        op=op.qualified_name,
+        key="Autocast",
+        owner=CORE,
+        distribution=CORE,
+        where=location(make),
+        level="tensor",
+        with_keyset=True,
+    )
+
+
+def install(rules: Mapping[str, tuple[str, ...]]) -> None:
+    """Registers the policies of the contract's operators, and those of every operator that is defined from now on."""
+    REGISTRY.publish(added=[registration(REGISTRY.find(name), policy) for policy in rules for name in rules[policy]])
+    REGISTRY.on_define.append(_defined)
+
+
+def _defined(op: Operator) -> None:
+    if op.autocast in POLICIES:
+        REGISTRY.publish(added=[registration(op, op.autocast)])

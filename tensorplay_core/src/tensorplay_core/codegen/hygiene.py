@@ -1,0 +1,83 @@
+"""Keeps apart the names that an author chose and the names that generated code uses itself.
+
+A signature may call an argument ``n``, ``call`` or ``Tensor``, and an operator may be called ``share``; the function
+that is generated for it has locals and imports of these names. The parameter keeps its name, since callers use it: what
+gives way is the local, or the import, which gets an underscore in front.
+"""
+
+from __future__ import annotations
+
+import io
+import tokenize
+from collections.abc import Callable, Collection, Mapping
+
+Build = Callable[[Mapping[str, str]], list[str]]
+"""Makes the statements of a body from the text that stands for each argument."""
+
+
+LOCALS = frozenset("ctryonwv") | {f"n{i}" for i in range(64)}
+"""The locals of a fast path."""
+BUILTINS = frozenset({"AttributeError", "Exception", "len", "tuple"})
+
+
+def apart(
+    build: Build, names: Mapping[str, str], own: Collection[str], shadowed: Collection[str] = ()
+) -> tuple[list[str], dict[str, str]]:
+    """Returns a function's body in which nothing but the parameters has the name of a parameter.
+
+    Args:
+        build: makes the statements; in them, an argument occurs only as the text that it is given for it.
+        names: argument to parameter.
+        own: the names that generated code may use itself.
+        shadowed: those of them that the module defines itself, and that the body must not take for what it imports.
+
+    Returns:
+        The statements, and new name to old of what was renamed; the imported ones among them need an import.
+
+    Example:
+        >>> apart(lambda names: [f"n = f({names['n']})", "return n.n"], {"n": "n"}, {"n"})
+        (['_n = f(n)', 'return _n.n'], {'_n': 'n'})
+    """
+    parameters = set(names.values())
+    if parameters.isdisjoint(own) and not shadowed:
+        return build(names), {}
+    stand_ins = {argument: f"p{i}__" for i, argument in enumerate(names)}
+    while parameters & set(stand_ins.values()):
+        stand_ins = {argument: f"{name}_" for argument, name in stand_ins.items()}
+    body = build(stand_ins)
+    used = _names_in(body)
+    to_new: dict[str, str] = {}
+    for name in sorted(used & (parameters | set(shadowed))):
+        new = f"_{name}"
+        while new in used or new in parameters or new in shadowed:
+            new = f"_{new}"
+        to_new[name] = new
+    back = {stand_in: names[argument] for argument, stand_in in stand_ins.items()}
+    return _replaced(body, to_new | back), {new: old for old, new in to_new.items()}
+
+
+def _tokens(body: list[str]) -> list[tokenize.TokenInfo]:
+    text = "\n".join(body) + "\n"
+    return list(tokenize.generate_tokens(io.StringIO(text).readline))
+
+
+def _names_in(body: list[str]) -> set[str]:
+    found, before = set(), ""
+    for token in _tokens(body):
+        if token.type == tokenize.NAME and before != ".":
+            found.add(token.string)
+        before = token.string
+    return found
+
+
+def _replaced(body: list[str], new: Mapping[str, str]) -> list[str]:
+    lines = list(body)
+    places, before = [], ""
+    for token in _tokens(body):
+        if token.type == tokenize.NAME and before != "." and token.string in new:
+            places.append(token)
+        before = token.string
+    for token in reversed(places):
+        row, (start, end) = token.start[0] - 1, (token.start[1], token.end[1])
+        lines[row] = lines[row][:start] + new[token.string] + lines[row][end:]
+    return lines

@@ -1,0 +1,212 @@
+"""The kernels of the meta device: what an operator's rules say of its result, without computing it.
+
+One factory makes the kernel of nearly every operator from its shape rule and its promote rule; the public functions
+below are the rest, which the generator finds by their names: views, whose strides no rule gives, and operators whose
+results have dtypes of their own. A call that fails on a device with data fails here with the same error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tensorplay_core.dispatch.operator import Operator
+from tensorplay_core.errors import DTypeError, NoDataError, fix
+from tensorplay_core.ops import shapes, shapes_indexing
+from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of
+from tensorplay_core.ops.shape_checks import Shaped, as_int, normalize_dim, normalize_dims
+from tensorplay_core.tensor.meta_array import MetaArray, like_operands, reshaped_strides
+from tensorplay_core.types import dtype as dt
+from tensorplay_core.types.dtype import DType
+
+Kernel = Callable[..., Any]
+Shape = tuple[int, ...]
+
+RESULTS: dict[str, Callable[[DType], DType]] = {
+    **dict.fromkeys(("default", "float", "keep"), lambda computed: computed),
+    "bool": lambda computed: dt.bool_,
+    "index": lambda computed: dt.int64,
+    "sum": lambda computed: computed if computed.is_inexact else dt.int64,
+    "real": lambda computed: computed.real_dtype,
+}
+"""A result's dtype, by promote rule, from the dtype that the operator computes in. ``dtype=`` has the last word."""
+ELEMENTWISE = frozenset({"same", "broadcast", "dimwise"})
+"""Shape rules whose results are laid out in memory as the operands are."""
+KINDS = {
+    **dict.fromkeys(("argmax", "max", "relu"), "buif"),
+    **dict.fromkeys(("log_softmax", "softmax"), "f"),
+    **dict.fromkeys(("mean", "rand", "randn"), "fc"),
+    **dict.fromkeys(("neg", "sub"), "uifc"),
+}
+"""Kinds of dtype that an operator takes where its kernels, rather than its record, refuse the others."""
+_NAMES = {"b": "bool", "u": "unsigned", "i": "integer", "f": "floating", "c": "complex"}
+
+
+def by_rule(op: Operator, rule: str, result: str) -> Kernel:
+    """Returns the kernel that an operator's rules give.
+
+    Args:
+        op: the operator.
+        rule: its shape rule.
+        result: its promote rule; or ``created``, where ``dtype=`` says it; or ``self``, for an operator that writes to
+            its first argument.
+    """
+    shape_rule, name, laid_out = shapes.RULES[rule], op.display_name, rule in ELEMENTWISE
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        shape: Any = shape_rule(name, *map(_seen, args), **{key: _seen(value) for key, value in kwargs.items()})
+        if result == "self":
+            return args[0]
+        if shape is None:
+            raise _unknown_shape(name)
+        if result == "created":
+            dtype = _checked(op, kwargs["dtype"])
+        else:
+            computed = _checked(op, kwargs.get("dtype") or _computed(op, args))
+            dtype = kwargs.get("dtype") or RESULTS[result](computed)
+        strides = like_operands(shape, _arrays(args)) if laid_out else None
+        count = plan_of(op).returns
+        if count == 1:
+            return MetaArray(shape, dtype, strides)
+        several = shape if shape and isinstance(shape[0], tuple) else (shape,) * count
+        return tuple(MetaArray(one, dtype, strides) for one in several)
+
+    kernel.__qualname__ = f"shape_rule({rule})"
+    return kernel
+
+
+def derived(op: Operator) -> Kernel | None:
+    """Returns the kernel of an operator that was defined outside our contract; None where its rules do not tell."""
+    plan = plan_of(op)
+    if op.shape not in shapes.RULES or plan.view or op.functional is not None:
+        return None
+    if plan.writes:
+        return by_rule(op, op.shape, "self")
+    if "creation" in op.tags:
+        return by_rule(op, op.shape, "created")
+    return by_rule(op, op.shape, op.promote) if op.promote in RESULTS else None
+
+
+def _seen(value: Any) -> Any:
+    """Returns what a shape rule sees of an argument."""
+    if value.__class__ is MetaArray:
+        return Shaped(value.shape, value.dtype)
+    return [_seen(item) for item in value] if value.__class__ is list else value
+
+
+def _arrays(values: Any) -> Iterator[MetaArray]:
+    for value in values:
+        if value.__class__ is MetaArray:
+            yield value
+        elif value.__class__ is list:
+            yield from _arrays(value)
+
+
+def _computed(op: Operator, args: tuple[Any, ...]) -> DType:
+    """Returns the dtype of the arguments that share one."""
+    positional = plan_of(op).positional
+    typed = [value for spec, value in zip(positional, args, strict=True) if spec.name not in NOT_PROMOTED]
+    return next(_arrays(typed)).dtype
+
+
+def _checked(op: Operator, dtype: DType) -> DType:
+    kinds = KINDS.get(op.name)
+    if kinds is not None and dtype.kind not in kinds:
+        takes = " and ".join(_NAMES[kind] for kind in kinds)
+        raise DTypeError(f"{op.display_name}: takes {takes} dtypes, not {dtype.name}" + fix("convert with .to(dtype)."))
+    return dtype
+
+
+def _unknown_shape(name: str) -> NoDataError:
+    return NoDataError(
+        f"{name}: the shape of the result depends on the elements of a bool mask, and a meta tensor has none"
+        + fix("use integer indices, whose shape is known, or tp.where, which keeps the shape.")
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------- views
+
+
+def reshape(self: MetaArray, shape: Any) -> MetaArray:
+    """A view where the strides allow it, else an array of its own."""
+    sizes = shapes.reshape("reshape", _seen(self), shape)
+    strides = reshaped_strides(self, sizes)
+    return MetaArray(sizes, self.dtype) if strides is None else self.view(sizes, strides)
+
+
+def permute(self: MetaArray, dims: Any) -> MetaArray:
+    """Sizes and strides in another order."""
+    sizes = shapes.permute("permute", _seen(self), dims)
+    order = normalize_dims("permute", dims, self.ndim, name="dims")
+    return self.view(sizes, tuple(self.strides[d] for d in order))
+
+
+def transpose(self: MetaArray, dim0: int, dim1: int) -> MetaArray:
+    """Two sizes and strides swapped."""
+    sizes = shapes.transpose("transpose", _seen(self), dim0, dim1)
+    strides = list(self.strides)
+    if strides:
+        strides[dim0], strides[dim1] = strides[dim1], strides[dim0]
+    return self.view(sizes, tuple(strides))
+
+
+def expand(self: MetaArray, size: Any) -> MetaArray:
+    """Strides of 0 where a size grows; a new dim of size 1 repeats nothing."""
+    sizes = shapes.expand("expand", _seen(self), size)
+    new = len(sizes) - self.ndim
+    kept = zip(sizes[new:], self.shape, self.strides, strict=True)
+    strides = [stride if wanted == own else 0 for wanted, own, stride in kept]
+    for d in reversed(range(new)):
+        inner = sizes[d + 1] * strides[0] if strides else 1
+        strides.insert(0, inner if sizes[d] == 1 else 0)
+    return self.view(sizes, tuple(strides))
+
+
+def squeeze(self: MetaArray, dim: Any = None) -> MetaArray:
+    """Without dims of size 1."""
+    sizes = shapes.squeeze("squeeze", _seen(self), dim)
+    gone = [d for d in normalize_dims("squeeze", dim, self.ndim) if self.ndim and self.shape[d] == 1]
+    return self.view(sizes, tuple(stride for d, stride in enumerate(self.strides) if d not in gone))
+
+
+def unsqueeze(self: MetaArray, dim: int) -> MetaArray:
+    """With a dim of size 1, whose stride is that of a step over what follows it."""
+    sizes = shapes.unsqueeze("unsqueeze", _seen(self), dim)
+    d = normalize_dim("unsqueeze", dim, self.ndim + 1)
+    stride = self.shape[d] * self.strides[d] if d < self.ndim else 1
+    return self.view(sizes, (*self.strides[:d], stride, *self.strides[d:]))
+
+
+def select(self: MetaArray, dim: int, index: int) -> MetaArray:
+    """One index along a dim, which disappears."""
+    sizes = shapes_indexing.select("select", _seen(self), dim, index)
+    d = normalize_dim("select", dim, self.ndim)
+    place = as_int("select", index, "index")
+    place += self.shape[d] if place < 0 else 0
+    return self.view(sizes, self.strides[:d] + self.strides[d + 1 :], place * self.strides[d])
+
+
+def slice(self: MetaArray, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> MetaArray:
+    """Every ``step``-th element from ``start`` on along a dim."""
+    sizes = shapes_indexing.slice("slice", _seen(self), dim, start, end, step)
+    d = normalize_dim("slice", dim, self.ndim)
+    size, stride = self.shape[d], self.strides[d]
+    first = 0 if start is None else min(max(start + size if start < 0 else start, 0), size)
+    strides = (*self.strides[:d], stride * step, *self.strides[d + 1 :])
+    return self.view(sizes, strides, first * stride if sizes[d] else 0)
+
+
+# ------------------------------------------------------------------------------------------------ dtypes of their own
+
+
+def max_dim(self: MetaArray, dim: int, keepdim: bool = False) -> tuple[MetaArray, MetaArray]:
+    """Values of the input's dtype, and their indices."""
+    if self.dtype.is_complex:
+        raise DTypeError("max.dim: complex numbers have no order" + fix("compare .abs() or .real()."))
+    values, indices = shapes.max_dim("max.dim", _seen(self), dim, keepdim)
+    return MetaArray(values, self.dtype), MetaArray(indices, dt.int64)
+
+
+def clone(self: MetaArray) -> MetaArray:
+    """A copy in C order, which is what ``contiguous()`` asks for."""
+    return MetaArray(self.shape, self.dtype)

@@ -1,0 +1,139 @@
+"""What a kernel on arrays returned, as tensors; or the error that names the kernel that broke its promise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorplay_core.dispatch.context import STATE
+from tensorplay_core.dispatch.operator import Operator, Registration
+from tensorplay_core.dispatch.tensor_type import TensorType, intern
+from tensorplay_core.errors import KernelError, fix
+from tensorplay_core.ops import typing_rules
+from tensorplay_core.ops.arguments import named_tensors, plan_of, python_scalar, tensors_in
+from tensorplay_core.tensor.tensor import Tensor, wrap
+from tensorplay_core.tensor.version import share, share_if_aliased
+from tensorplay_core.types import dtype as dt
+
+CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+"""The order of kinds of dtypes: a result of a higher kind does not fit one of a lower."""
+
+
+def arguments_returned(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Returns the result of an operator all of whose results are arguments that it has written to."""
+    plan = plan_of(op)
+    found = [_argument(op, name, args, kwargs) for name in plan.returned if name is not None]
+    return found[0] if plan.returns == 1 else plan.result_class(found) if found else None
+
+
+def _argument(op: Operator, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if name in kwargs:
+        return kwargs[name]
+    return args[[spec.name for spec in plan_of(op).positional].index(name)]
+
+
+def wrap_results(
+    op: Operator,
+    registration: Registration,
+    result: Any,
+    shape: Any,
+    compute: TensorType,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    checks: bool,
+) -> Any:
+    """Returns the result of a call: a tensor, a tuple of several results, a list, a number, or None.
+
+    Raises:
+        KernelError: it is not what the operator promises.
+    """
+    plan = plan_of(op)
+    if not plan.returns_tensor and plan.returns != 1:
+        found = () if result is None else result
+        if not isinstance(found, (tuple, list)) or len(found) != plan.returns:
+            raise broken(op, registration, f"{plan.returns} results are promised, it returned {type(result).__name__}")
+        shapes = shape or (None,) * plan.returns
+        parts = [
+            _wrap_as(kind, op, registration, value, s, compute, args, checks)
+            if name is None
+            else _argument(op, name, args, kwargs)
+            for kind, name, value, s in zip(plan.results, plan.returned, found, shapes, strict=True)
+        ]
+        return plan.result_class(parts) if parts else None
+    if not plan.returns_tensor:
+        return _wrap_as(plan.results[0], op, registration, result, None, compute, args, checks)
+    wanted = typing_rules.result_type(op, compute)
+    if (dtype := kwargs.get("dtype")) is not None:
+        wanted = intern(compute.device, dtype)
+    return _wrap(op, registration, result, shape, wanted, compute, args, checks)
+
+
+def _wrap_as(
+    kind: str,
+    op: Operator,
+    registration: Registration,
+    result: Any,
+    shape: Any,
+    compute: TensorType,
+    args: tuple[Any, ...],
+    checks: bool,
+) -> Any:
+    """Returns one result as the type that the schema says: a tensor, a list of them, or a Python number."""
+    if kind == "Tensor":
+        return _wrap(op, registration, result, shape, None, compute, args, checks)
+    if kind == "Tensor[]":
+        if not isinstance(result, (tuple, list)):
+            raise broken(op, registration, f"a list of arrays is promised, it returned {type(result).__name__}")
+        return [_wrap(op, registration, r, None, None, compute, args, checks) for r in result]
+    if (number := python_scalar(result)) is None:
+        raise broken(op, registration, f"a number ({kind}) is promised, it returned {type(result).__name__}")
+    return number
+
+
+def _wrap(
+    op: Operator,
+    registration: Registration,
+    result: Any,
+    shape: Any,
+    wanted: TensorType | None,
+    compute: TensorType,
+    args: tuple[Any, ...],
+    checks: bool,
+) -> Tensor:
+    api = compute.api
+    if not isinstance(result, compute.array_class):
+        try:
+            result = api.as_array(result)
+        except Exception as error:
+            raise broken(op, registration, f"it returned {type(result).__name__}, not an array") from error
+    if shape is not None and tuple(result.shape) != tuple(shape):
+        raise broken(
+            op, registration, f"the result should have shape {tuple(shape)}, it returned {tuple(result.shape)}"
+        )
+    name = api.dtype_name(result)
+    if name not in api.dtypes:
+        raise broken(op, registration, f"it returned an array of dtype {name}, which {compute.device.type} has not")
+    if wanted is None:
+        wanted = intern(compute.device, dt.by_name(name))
+    elif name != wanted.dtype.name:
+        if CATEGORY[dt.by_name(name).kind] > CATEGORY[wanted.dtype.kind]:
+            raise broken(op, registration, f"the result should be {wanted.dtype.name}, it returned {name}")
+        registration.casts.add(compute)
+        result = api.cast(result, wanted.native)
+    view = plan_of(op).view
+    inference = STATE.get().inference or (view and args[0]._type.inference)
+    y = wrap(result, wanted.inference_twin if inference else wanted)
+    if view:
+        (share_if_aliased if "may_copy" in op.tags else share)(args[0], y)
+    elif checks and any(t._type.api is api and api.may_alias(t._array, result) for t in tensors_in(args, {})):
+        names = [n for n, t in named_tensors(op, args, {}) if t._type.api is api and api.may_alias(t._array, result)]
+        what = f"its result shares memory with the argument {names[0]}, which the signature does not declare"
+        raise broken(op, registration, what + fix("return a copy."))
+    return y
+
+
+def broken(op: Operator, registration: Registration, what: str) -> KernelError:
+    """Returns the error for a kernel that did not do what its operator promises."""
+    return KernelError(
+        f"{op.display_name}: the kernel of {registration.distribution} ({registration.where}) is wrong: {what}"
+    )
