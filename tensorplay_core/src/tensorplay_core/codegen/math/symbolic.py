@@ -16,6 +16,7 @@ from tensorplay_core.codegen.math.lower import is_number, number_of
 from tensorplay_core.codegen.math.numeric import FUNCTIONS, evaluate
 from tensorplay_core.codegen.math.records import Operators
 from tensorplay_core.codegen.math.safety import Refusal, Trial, choice_in
+from tensorplay_core.codegen.math.simplify import simplified
 from tensorplay_core.codegen.yaml_loader import Scalar
 from tensorplay_core.errors import ContractError
 
@@ -121,7 +122,7 @@ class _Search:
                 _refuse(function, refusal, formula)
             outputs[formula.expr] = algebra.add(outputs[formula.expr], grad) if formula.expr in outputs else grad
         found = gradients(outputs, inputs, self.rule, {expr: ast.Name(name) for expr, name in names.items()})
-        found = {name: algebra.simplified(expr, real=real) for name, expr in found.items()}
+        found = {name: simplified(expr, real=real) for name, expr in found.items()}
         for formula in function.formulas:
             self._try(function, formula, found, inputs)
         return {name: self._as_written(self._guarded(function, found, name)) for name in inputs}
