@@ -56,3 +56,16 @@ def test_the_kernel_of_an_autocast_policy_is_among_the_kernels() -> None:
     assert (
         "autocast: lower_precision_fp" in text and "Autocast: autocast_lower_precision_fp from tensorplay-core" in text
     )
+
+
+def test_a_derivative_is_shown_whole_and_whether_it_was_found() -> None:
+    gradient = (
+        "self: grad * (tanh(softplus(self)) + 4 * self * sigmoid(2 * softplus(self)) * sigmoid(-2 * softplus(self)) "
+        "* where(self > 20, 1, sigmoid(self)))"
+    )
+    for name in ("mish", "mish_"):
+        assert data(name)["gradients"] == [gradient] and data(name)["symbolic"]
+        assert f"gradients, found from the formula {gradient}" in shown(name)
+    for name in ("softplus", "exp"):
+        assert data(name)["gradients"] and not data(name)["symbolic"]
+        assert "gradients self: " in shown(name)

@@ -181,7 +181,7 @@ def in_full(op: Operator) -> dict[str, Any]:
         **summary(op),
         "doc": _doc(op),
         "formula": _formula(op),
-        "gradients": _gradients(op),
+        "gradients": _gradients(op), "symbolic": _is_symbolic(op),
         "promises": {key: list(kernels) for key, kernels in op.promises.items()},
         "defined_at": op.where or None,
         "function": f"{code.co_filename}:{code.co_firstlineno}" if code is not None else None,
@@ -232,6 +232,12 @@ def _formula(op: Operator) -> str | None:
     return " ".join(written[1].split()) if written else "; ".join(str(source.math).splitlines())
 
 
+def _is_symbolic(op: Operator) -> bool:
+    """Whether nobody wrote the gradients: the generator found them from the operator's formula."""
+    node = (op.functional or op).node
+    return node is not None and ", found from its formula" in (node.__doc__ or "").partition("\n")[0]
+
+
 def _gradients(op: Operator) -> list[str]:
     """Returns the derivative formulas, which the generator wrote into the docstring of the node class."""
     source = op.functional if op.functional is not None else op
@@ -239,8 +245,12 @@ def _gradients(op: Operator) -> list[str]:
     node = source.node or getattr(registered.function if registered is not None else None, "node", None)
     if node is None:
         return []
-    lines = (inspect.getdoc(node) or "").splitlines()[1:]
-    found = [line for line in lines if re.match(r"[\w, ]+: ", line)]
+    found: list[str] = []
+    for line in (inspect.getdoc(node) or "").splitlines()[1:]:
+        if re.match(r"[\w, ]+: ", line):
+            found.append(line)
+        elif found and line.startswith("    "):  # a long formula goes on
+            found[-1] += f" {line.strip()}"
     if source.node is None:  # registered at run time: each line ends with its file and line
         from tensorplay_core.ops.explain_road import short_location
 
@@ -269,7 +279,8 @@ def _print(op: dict[str, Any]) -> None:
         if text:
             paragraph(out, f"{label + ':':<13}{text}", 2)
     out.print()
-    out.print("gradients" if op["gradients"] else "gradients: none recorded by a formula", style="bold")
+    found = ", found from the formula" * op["symbolic"]
+    out.print(f"gradients{found}" if op["gradients"] else "gradients: none recorded by a formula", style="bold")
     for line in op["gradients"]:
         paragraph(out, line, 2)
     out.print()

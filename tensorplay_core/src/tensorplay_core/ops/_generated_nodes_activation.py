@@ -49,7 +49,7 @@ class SoftplusBackward(Node):
 
 
 class SiluBackward(Node):
-    """The gradient of ``silu``.
+    """The gradient of ``silu``, found from its formula.
 
     self: grad * sigmoid(self) * (self * sigmoid(-self) + 1)
 
@@ -76,7 +76,7 @@ class SiluBackward(Node):
 
 
 class MishBackward(Node):
-    """The gradient of ``mish``.
+    """The gradient of ``mish``, found from its formula.
 
     self: grad * (tanh(softplus(self)) + 4 * self * sigmoid(2 * softplus(self)) * sigmoid(-2 * softplus(self)) *
         where(self > 20, 1, sigmoid(self)))
@@ -115,7 +115,7 @@ class MishBackward(Node):
 
 
 class SoftsignBackward(Node):
-    """The gradient of ``softsign``.
+    """The gradient of ``softsign``, found from its formula.
 
     self: grad / (abs(self) + 1) / (abs(self) + 1)
 
@@ -143,7 +143,7 @@ class SoftsignBackward(Node):
 
 
 class EluBackward(Node):
-    """The gradient of ``elu``.
+    """The gradient of ``elu``, found from its formula.
 
     self: where(self > 0, grad, grad * alpha * exp(where(self > 0, 0, self)))
 
@@ -171,7 +171,7 @@ class EluBackward(Node):
 
 
 class LeakyReluBackward(Node):
-    """The gradient of ``leaky_relu``.
+    """The gradient of ``leaky_relu``, found from its formula.
 
     self: where(self > 0, grad, grad * negative_slope)
 
@@ -198,7 +198,7 @@ class LeakyReluBackward(Node):
 
 
 class SeluBackward(Node):
-    """The gradient of ``selu``.
+    """The gradient of ``selu``, found from its formula.
 
     self: where(self > 0, 1.0507009873554805 * grad, 1.7580993408473768 * grad * exp(where(self > 0, 0, self)))
 
@@ -228,7 +228,7 @@ class SeluBackward(Node):
 
 
 class HardsigmoidBackward(Node):
-    """The gradient of ``hardsigmoid``.
+    """The gradient of ``hardsigmoid``, found from its formula.
 
     self: where(self <= -3, 0, where(self >= 3, 0, grad / 6))
 
@@ -255,7 +255,7 @@ class HardsigmoidBackward(Node):
 
 
 class HardswishBackward(Node):
-    """The gradient of ``hardswish``.
+    """The gradient of ``hardswish``, found from its formula.
 
     self: where(self <= -3, 0, where(self >= 3, grad, grad * (self / 3 + 1 / 2)))
 

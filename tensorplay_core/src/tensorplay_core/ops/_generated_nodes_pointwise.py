@@ -524,7 +524,7 @@ class MinimumBackward(Node):
 
 
 class SquareBackward(Node):
-    """The gradient of ``square``.
+    """The gradient of ``square``, found from its formula.
 
     self: 2 * grad * self.conj()
 
@@ -551,7 +551,7 @@ class SquareBackward(Node):
 
 
 class ReciprocalBackward(Node):
-    """The gradient of ``reciprocal``.
+    """The gradient of ``reciprocal``, found from its formula.
 
     self: -grad / self.conj() / self.conj()
 
@@ -579,7 +579,7 @@ class ReciprocalBackward(Node):
 
 
 class RsqrtBackward(Node):
-    """The gradient of ``rsqrt``.
+    """The gradient of ``rsqrt``, found from its formula.
 
     self: -grad / 2 / sqrt(self).conj() / sqrt(self).conj() / sqrt(self).conj()
 

@@ -281,7 +281,7 @@ def _node(context: CodegenContext, derivative: Derivative, own: Derivative, give
     plan_ = attrs.evolve(plan(own), given=given)
     name = node_name(derivative)
     doc = [
-        f"The gradient of ``{derivative.function.base_name}``.",
+        f"The gradient of ``{derivative.function.base_name}``{', found from its formula' * derivative.symbolic}.",
         "",
         *(
             line
