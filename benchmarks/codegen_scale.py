@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,7 @@ import pytorch_records
 from pytorch_records import Operator
 
 from tensorplay_core.codegen.formula import ast
+from tensorplay_core.codegen.formula.analysis import METADATA_METHODS
 from tensorplay_core.codegen.formula.parser import parse_formula
 from tensorplay_core.types.schema import parse_schema
 
@@ -43,7 +45,8 @@ NOT_FORMULAS = ("not_differentiable", "output_differentiability")
 def drawn(operators: list[Operator], count: int) -> list[Operator]:
     """Returns as many operators, those behind PyTorch's own under names of their own: ``abs``, ``abs_b``, ``abs_c``.
 
-    The overloads of a name stay together. Names that end with an underscore mean something and are not repeated.
+    Names that end with an underscore mean something and are not repeated. Of fewer than PyTorch has, those whose
+    formulas call a method that is not among them stay without a derivative.
     """
     found = operators[:count]
     again = [operator for operator in operators if not _name(operator).endswith("_")]
@@ -53,7 +56,14 @@ def drawn(operators: list[Operator], count: int) -> list[Operator]:
             name = _name(operator)
             found.append(attrs.evolve(operator, signature=f"{name}_{chr(97 + turn)}{operator.signature[len(name) :]}"))
         turn += 1
-    return found
+    methods = {_name(operator) for operator in found if "method" in operator.flags} | {*METADATA_METHODS}
+    return [o if methods_of(o) <= methods else attrs.evolve(o, formulas=()) for o in found]
+
+
+def methods_of(operator: Operator) -> set[str]:
+    """Returns the methods that an operator's formulas call."""
+    trees = [parse_formula(text) for key, text in operator.formulas if key not in NOT_FORMULAS]
+    return {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Method)}
 
 
 def _name(operator: Operator) -> str:
@@ -138,24 +148,21 @@ def run(folder: Path) -> dict[str, Any]:
 
 
 IMPORTS = """
-import importlib, json, pkgutil, sys, time
-start = time.perf_counter()
-package = importlib.import_module(sys.argv[1])
-stems = sorted(m.name for m in pkgutil.iter_modules(package.__path__) if m.name.startswith("_generated_"))
-family = sys.argv[2]
-importlib.import_module(f"{sys.argv[1]}._generated_schemas_{family}")
+import importlib, json, sys
+package, family = sys.argv[1:]
+for kind in ("schemas", "functional", "inplace", "nodes"):
+    importlib.import_module(f"{package}._generated_{kind}_{family}")
 from tensorplay_core.dispatch.registry import REGISTRY
-names = {name: str(op.schema) for name, op in REGISTRY.operators.items() if name.startswith(f"{sys.argv[1]}::")}
-json.dump(names, sys.stdout)
+operators = REGISTRY.operators.items()
+json.dump({name: str(op.schema) for name, op in operators if name.startswith(f"{package}::")}, sys.stdout)
 """
-"""Imports one family's operators and prints their signatures."""
+"""Imports everything of one family, and prints the operators that this defines."""
 
 
 def defined(folder: Path, family: str) -> dict[str, str]:
-    """Returns the operators that importing one family's generated module defines, with their signatures."""
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORTS, folder.name, family], cwd=folder.parent, capture_output=True, text=True
-    )
+    """Returns the operators that importing one family's generated modules defines, with their signatures."""
+    command = [sys.executable, "-c", IMPORTS, folder.name, family]
+    done = subprocess.run(command, cwd=folder.parent, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr)
     found: dict[str, str] = json.loads(done.stdout)
@@ -163,13 +170,14 @@ def defined(folder: Path, family: str) -> dict[str, str]:
 
 
 def process(folder: Path) -> dict[str, Any]:
-    """Runs :func:`run` in a process of its own; adds the seconds from its start to its end."""
-    start = time.perf_counter()
+    """Runs :func:`run` in a process of its own; adds its seconds from start to end, and the processor's."""
+    start, before = time.perf_counter(), os.times()
     done = subprocess.run([sys.executable, __file__, "--run", str(folder)], capture_output=True, text=True)
-    seconds = time.perf_counter() - start
+    seconds, after = time.perf_counter() - start, os.times()
     if done.returncode:
         raise RuntimeError(done.stderr)
-    return {"seconds": seconds, **json.loads(done.stdout)}
+    used = after.children_user - before.children_user + after.children_system - before.children_system
+    return {"seconds": seconds, "processor": used, **json.loads(done.stdout)}
 
 
 def measure(folder: Path, operators: list[Operator]) -> dict[str, Any]:
@@ -247,6 +255,7 @@ def table(figures: dict[str, Any]) -> str:
     runs = figures["runs"]
     for stage in runs["first run"]["stages"]:
         lines.append(f"{stage:16}" + "".join(f"{run['stages'].get(stage, 0.0):12.2f}" for run in runs.values()))
+    lines.append(f"{'processor':16}" + "".join(f"{run['processor']:12.2f}" for run in runs.values()))
     lines.append(f"{'whole process':16}" + "".join(f"{run['seconds']:12.2f}" for run in runs.values()))
     lines.append(f"{'limit':16}" + "".join(f"{limit:12.2f}" for limit in LIMITS.values()))
     return "\n".join([*lines, *(f"fault: {fault}" for fault in figures["faults"])])

@@ -59,6 +59,7 @@ def test_layouts_of_all_kinds_together(first, second, limit, monkeypatch):
     found = run(a, b)
     assert found.shape == expected.shape and not np.shares_memory(found, a)
     np.testing.assert_array_equal(found, expected)
+    assert found.strides == np.add(a, b).strides  # so that a result lies in memory alike, whatever its size
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 3)])

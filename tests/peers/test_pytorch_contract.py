@@ -143,3 +143,15 @@ def test_the_operators_come_from_pytorchs_files() -> None:
     assert len(operators) > 1500 and left_out < 60
     names = {operator.name for operator in operators}
     assert {"abs", "add.Tensor", "convolution", "max.dim"} <= names and not names & {"add_.Tensor", "add.out"}
+
+
+def test_a_contract_of_such_records_is_generated() -> None:
+    """The benchmark on a tenth of its records: everything compiles, a second run writes nothing, a family imports."""
+    script = [sys.executable, str(BENCHMARKS / "codegen_scale.py"), "--records", "300", "--json", "--check"]
+    done = subprocess.run(script, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    figures = json.loads(done.stdout)
+    assert figures["records"] == 300 and figures["derivatives"] > 50 and figures["defined"] >= 250
+    first, second = figures["runs"]["first run"], figures["runs"]["second run"]
+    assert first["written"] == second["unchanged"] == figures["files"] - 2, "all but __init__.py and helpers.py"
+    assert second["written"] == 0

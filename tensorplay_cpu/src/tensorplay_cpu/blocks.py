@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tensorplay_core.ops.shapes import broadcast_shapes
+from tensorplay_core.tensor.meta_array import innermost_first
 from tensorplay_cpu.pointwise import BLOCK
 
 Shape = tuple[int, ...]
@@ -39,7 +40,7 @@ def in_blocks(
     inputs = [a.reshape(()) if a.size == 1 else np.broadcast_to(a, shape) if a.shape != shape else a for a in arrays]
     back: Sequence[int] | None = None
     if not all(a.ndim == 0 or a.flags.c_contiguous for a in inputs):
-        order = _slowest_first(inputs)
+        order = _slowest_first(inputs, len(shape))
         if order != sorted(order):
             inputs = [a.transpose(order) if a.ndim else a for a in inputs]
             shape, back = tuple([shape[dim] for dim in order]), np.argsort(order).tolist()
@@ -75,10 +76,12 @@ def _fill(
         function(*[a[piece] if a.ndim else a for a in inputs], *constants, *memory, *targets)
 
 
-def _slowest_first(arrays: Sequence[Any]) -> list[int]:
-    """Returns the dims in the order in which they lie in memory, of an array that is not broadcast if there is one."""
-    strides = max([a.strides for a in arrays if a.ndim], key=all)
-    return sorted(range(len(strides)), key=lambda dim: -abs(strides[dim]))
+def _slowest_first(arrays: Sequence[Any], ndim: int) -> list[int]:
+    """Returns the dims in the order in which they lie in memory: that of NumPy, which small arrays have too."""
+    steps = [
+        [0 if size == 1 else step for size, step in zip(a.shape, a.strides, strict=True)] for a in arrays if a.ndim
+    ]
+    return innermost_first(steps, ndim)[::-1]
 
 
 def pieces(shape: Shape, limit: int) -> Iterator[tuple[Any, ...]]:

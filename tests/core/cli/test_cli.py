@@ -300,6 +300,18 @@ def test_codegen_check_of_this_tree() -> None:
     assert found["clean"] and not found["written"]
 
 
+def test_codegen_of_a_plugin_says_the_command_that_mends_it(tmp_path: Path, cache: Path) -> None:
+    folder = tmp_path / "pack"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "native_functions.yaml").write_text("- func: a::f(Tensor self) -> Tensor\n")
+    options = ("--contract", str(folder), "--out", str(folder))
+    shown = run("codegen", *options, "--check", code=1).stdout
+    command = shown.rpartition("Bring them up to date: tensorplay ")[2].split()
+    assert command == ["codegen", *options] and "wrote" in run(*command).stdout
+    assert "nothing to do" in run("codegen", *options, "--check").stdout
+
+
 def test_codegen_finds_and_mends_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tensorplay_core.codegen.context import CodegenContext
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import os
 import re
 import shutil
 import subprocess
+import symtable
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any
 
 import attrs
 import pytest
+from hypothesis import HealthCheck, settings
 
 import tensorplay as tp
 from tensorplay_core.codegen.context import TENSOR_MEMBERS, CodegenContext
@@ -157,3 +160,67 @@ def error(load: Callable[..., Contract]) -> Callable[..., str]:
         return str(caught.value)
 
     return error
+
+
+# what the fuzz tests share
+
+FUZZ_FILES = ("native_functions_fuzz.yaml", "derivatives_fuzz.yaml")
+HELPERS = ("a_helper", "several")
+PLACE = re.compile(rf"(?m)^.*({'|'.join(map(re.escape, FUZZ_FILES))})(:\d+: |: not UTF-8 at byte \d+)")
+
+settings.register_profile(
+    "fuzz",
+    max_examples=max(1, int(40 * float(os.environ.get("TENSORPLAY_FUZZ", "1")))),
+    deadline=5000,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+@pytest.fixture
+def outcome(ours: CodegenContext, tmp_path: Path) -> Callable[[str | bytes, str | bytes], str | None]:
+    """Runs the generator on two files; returns None, or the error, after making sure that it is a clean one."""
+    (tmp_path / "contract").mkdir()
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "_generated_old.py").write_text("# from an earlier run\n")
+
+    def run(functions: str | bytes, derivatives: str | bytes) -> str | None:
+        files = []
+        for name, text in zip(FUZZ_FILES, (functions, derivatives), strict=True):
+            files.append(tmp_path / "contract" / name)
+            files[-1].write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
+        before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+        try:
+            contract = load_contract(files, helpers=HELPERS, members=TENSOR_MEMBERS, known=_known(ours, files[0]))
+            context = CodegenContext(contract, {"ops": out, "autocast": out / "autocast", "docs": out / "docs"})
+            context.__dict__.update({name: getattr(ours, name) for name in ("helpers", "handwritten")})
+            generate(context)
+        except ContractError as error:
+            message = str(error)
+            assert PLACE.search(message), message
+            assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before, "a partial file"
+            return message
+        for path in out.rglob("*.py"):
+            assert undefined(path.read_text(encoding="utf-8")) == set(), path.name
+        return None
+
+    return run
+
+
+def undefined(text: str) -> set[str]:
+    """The global names that a module's functions read and that it neither defines nor imports."""
+    module = symtable.symtable(text, "generated", "exec")
+    known = {symbol.get_name() for symbol in module.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    found, tables = set(), [module]
+    while tables:
+        table = tables.pop()
+        tables += table.get_children()
+        if isinstance(table, symtable.Function):
+            found |= {name for name in table.get_globals() if table.lookup(name).is_referenced()}
+    return found - known - set(dir(builtins))
+
+
+def _known(ours: CodegenContext, path: Path) -> Contract:
+    """Our operators, less those that the file declares itself."""
+    own = set(re.findall(r"func:\s*['\"]?(\w+)", path.read_text(encoding="utf-8", errors="replace")))
+    return Contract(tuple(f for f in ours.contract.functions if f.name not in own))

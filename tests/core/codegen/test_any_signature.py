@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import tensorplay as tp
+from tensorplay_core.dispatch.library import Library
 from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.errors import ArgumentError
 from tensorplay_core.types.schema import Argument, BaseType, OpSchema, parse_schema
@@ -141,3 +142,35 @@ def test_the_function_of_every_record_reaches_its_operator(package: Callable[...
             else:  # an object is no dtype, a number no tensor: said by name
                 assert form.display_name in str(caught.value) or op.display_name in str(caught.value), caught.value
     assert reached > 130
+
+
+WORD_HELPERS = "def scaled(grad, by):\n    return grad * by\n"
+WORDS = """\
+- func: mine::from_to(Tensor self, int from, *, Scalar lambda=1) -> Tensor
+  inplace: true
+- func: mine::curve(Tensor self, Tensor other, *, Scalar lambda=1, Scalar width=2) -> Tensor
+  math: sin(self * (lambda + 1)) * other ** 2 / width
+"""
+
+
+def test_arguments_named_by_words_of_python_reach_kernels_formulas_and_math(package: Callable[..., Any]) -> None:
+    made = package(WORDS, "- name: mine::from_to\n  self: scaled(grad, lambda + from)\n", helpers=WORD_HELPERS)
+    lib = Library("mine", "IMPL")
+    lib.impl("from_to", lambda x, from_, *, lambda_=1: x * (from_ + lambda_), "CPU", level="array")
+    x = tp.tensor([1.0, -2.0], requires_grad=True)
+    functions = made
+    y = functions.from_to(x, 3, lambda_=2)
+    y.sum().backward()
+    assert y.tolist() == [5.0, -10.0] and x.grad is not None and x.grad.tolist() == [5.0, 5.0]
+    tests = ("test_gradient", "test_fast_path", "test_fake")
+    for op, kwargs in ((functions.curve, {"lambda_": 1.5, "width": 3}), (tp.ops.mine.curve, {"lambda": 2})):
+        found = tp.library.opcheck(op, (x, x), kwargs, test_utils=tests)
+        assert set(found.values()) == {"SUCCESS"}
+    lib.close()
+
+
+def test_a_derivative_of_math_conjugates_numbers_too(package: Callable[..., Any]) -> None:
+    curve = package(WORDS).curve
+    z = tp.tensor([0.5 + 1j, -0.25j], requires_grad=True)
+    for keywords in ({"lambda_": 0.5 + 1j, "width": 1 - 2j}, {"lambda_": 1, "width": 3}):
+        assert tp.library.opcheck(curve, (z, z), keywords, test_utils="test_gradient") == {"test_gradient": "SUCCESS"}

@@ -71,3 +71,9 @@ def test_an_installed_folder_is_named_with_what_owns_it(tmp_path: Path, listed: 
     refuse_installed([tmp_path / "other", tmp_path / "mine2"])
     with pytest.raises(ContractError, match="it is in site-packages"):
         refuse_installed([tmp_path / "site-packages" / "x"])
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_with_a_remedy(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ContractError, match=r"(?s)file: cannot be written to: .*\nfix: .*--out"):
+        write(tmp_path / "file" / "_generated_x.py", "")

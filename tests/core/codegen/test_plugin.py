@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tensorplay as tp
-from tensorplay_core.codegen.context import DOCS_HEADER, CodegenContext
+from tensorplay_core.codegen.context import DOCS_HEADER, PACKAGE, CodegenContext, own_folders
 from tensorplay_core.codegen.generate import TARGETS, generate, texts
 from tensorplay_core.codegen.plugin import files_of, load_plugin, package_of
 from tensorplay_core.dispatch.library import Library
@@ -333,6 +333,9 @@ def test_the_name_of_a_package(tmp_path: Path) -> None:
     with pytest.raises(ContractError, match="'my-pack' is not a name of Python"):
         package_of(contract(tmp_path / "my-pack", ""))
     folder = contract(tmp_path / "my-pack", "- func: a::f(Tensor self) -> Tensor\n")
+    for wrong in ("my-pack", "a..b", "a.class"):
+        with pytest.raises(ContractError, match=rf"(?s)'{wrong}' is no name of a package.*fix: "):
+            load_plugin([folder], folder, package=wrong)
     context = load_plugin([folder], folder, package="somewhere.else_")
     assert context.module("_generated_schemas_a") == "somewhere.else_._generated_schemas_a"
 
@@ -349,9 +352,32 @@ def test_files_and_folders_of_a_contract(tmp_path: Path) -> None:
     assert {family: [f.name for f in found] for family, found in families.items()} == {"a": ["f"], "more": ["g"]}
     with pytest.raises(ContractError, match="there is no such file or folder"):
         files_of([tmp_path / "nowhere"])
-    with pytest.raises(ContractError, match=r"holds no native_functions\*.yaml"):
+    with pytest.raises(ContractError, match=r"(?s)holds no native_functions\*.yaml\nfix: "):
         files_of([tmp_path])
+    with pytest.raises(
+        ContractError, match=r"(?s)derivatives.yaml: holds derivatives.*\nfix: give its native_functions"
+    ):
+        files_of([folder / "derivatives.yaml"])
+
+
+def test_the_folders_of_core_are_no_plugins(tmp_path: Path) -> None:
+    folder = contract(tmp_path / "p", "- func: a::f(Tensor self) -> Tensor\n")
+    (tmp_path / "link").symlink_to(PACKAGE / "ops")
+    for out in (PACKAGE, PACKAGE / "ops", PACKAGE / "ops" / "new", PACKAGE / "autocast", tmp_path / "link"):
+        with pytest.raises(ContractError, match=r"(?s)which has the files that core's own contract makes\nfix: "):
+            load_plugin([folder], out)
+    pages = own_folders()["docs"]
+    assert pages is not None
+    with pytest.raises(ContractError, match="core's own contract makes"):
+        load_plugin([folder], folder, docs=pages)
 
 
 def test_our_own_contract_is_no_plugins(ours: CodegenContext) -> None:
     assert ours.is_core and ours.plugin is None
+
+
+@pytest.mark.parametrize("rule", ["two(self, other)", "two(op, self)", "two()"])
+def test_a_shape_rule_that_cannot_be_called_is_told_with_what_it_is_given(package: Package, rule: str) -> None:
+    shapes = SHAPES.replace("two(op, self, other)", rule)
+    with pytest.raises(RegistrationError, match=r"(?s)its shape rule is two\(.*\nfix: write two\(op, self, other\)"):
+        package(FUNCTIONS, DERIVATIVES, helpers=HELPERS, shapes=shapes, handwritten=HANDWRITTEN)

@@ -96,6 +96,11 @@ ERRORS = {
         "f.yaml:1: not YAML: mapping values are not allowed in this context\n  1 | - a: b: c\n    |       ^\n"
         'fix: put a value that has `: `, ` #` or a leading bracket into "quotes"'
     ),
+    "- a: [b] + c": (
+        "f.yaml:1: not YAML: did not find expected key\n  1 | - a: [b] + c\n    |          ^\n"
+        'fix: put a value that has `: `, ` #` or a leading bracket into "quotes"'
+    ),
+    "- a: b\n c: d": "f.yaml:2: not YAML: did not find expected '-' indicator\n  2 |  c: d\n    |  ^",
     "- a: &x b\n  c: *x": (
         "f.yaml:1: an anchored value is used again\n  1 | - a: &x b\n    |      ^\n"
         "fix: write the value out; contract files have no anchors"
@@ -113,6 +118,8 @@ ERRORS = {
     "- a": "f.yaml:1: a record that describes a test is a mapping of fields\n  1 | - a\n    |   ^",
     "- a: 1\n---\n- b: 2": "f.yaml:2: not YAML: but found another document\n  2 | ---\n    | ^",
     "- a: 'b": "f.yaml:1: not YAML: found unexpected end of stream\n  1 | - a: 'b\n    |        ^",
+    '- a: "b\\0c"': 'f.yaml:1: a value holds the control character U+0000\n  1 | - a: "b\\0c"\n    |      ^',
+    '- a: "b\\u2028c"': ('f.yaml:1: a value holds the control character U+2028\n  1 | - a: "b\\u2028c"\n    |      ^'),
     "- a: \x07": "f.yaml:1: not YAML: control characters are not allowed\n  1 | - a: \x07\n    |      ^",
     "- " * 30 + "a": "f.yaml:1: nested more than 20 levels deep\n  1 | " + "- " * 30 + "a\n    | " + " " * 42 + "^",
 }

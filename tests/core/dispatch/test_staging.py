@@ -237,3 +237,14 @@ def test_only_a_backend_key_of_a_known_operator_can_opt_out(registry, op, key):
     staging.without_composite(op, key)
     with pytest.raises(RegistrationError):
         staging.commit()
+
+
+def test_a_keyword_that_is_a_word_of_python_reaches_the_kernel_with_an_underscore():
+    lib = tp.library.Library("words", "DEF")
+    lib.define("scaled(Tensor self, *, float lambda=1.0) -> Tensor")
+    lib.impl("scaled", lambda self, *, lambda_=1.0: self * lambda_, "CPU", level="array")
+    assert tp.ops.words.scaled(tp.ones(2), lambda_=3.0).tolist() == [3.0, 3.0]
+    assert tp.ops.words.scaled(tp.ones(2)).tolist() == [1.0, 1.0]
+    with pytest.raises(RegistrationError, match=r"the kernel's signature is \(self, \*, lambda_\)"):
+        lib.impl("scaled", lambda self, *, lambda_: self, "CPU", level="array", override=True)
+    lib.close()

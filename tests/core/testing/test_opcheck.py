@@ -186,12 +186,17 @@ def test_a_gradient_that_an_autograd_kernel_loses_is_found():
 def test_a_graph_that_comes_from_below_autograd_is_found():
     weight = tp.ones(2, 3, requires_grad=True)
     outside = weight * 2
+    lib = tp.library.Library("t", "FRAGMENT")
+    tp.library.define("t::unchecked", "(Tensor x) -> Tensor", lib=lib)
+    tp.library.impl("t::unchecked", "default", lambda x: outside, lib=lib)
     fails(
-        op(lambda x: outside),
+        tp.ops.t.unchecked,
         (sample(requires_grad=True),),
         "test_autograd_registration",
-        "t::op: its kernel returns a tensor that requires grad: something was recorded below Autograd",
+        "t::unchecked: its kernel returns a tensor that requires grad: something was recorded below Autograd",
+        test_utils=("test_autograd_registration",),
     )
+    lib.close()
 
 
 def test_a_missing_formula_is_found_when_a_gradient_is_asked_for():
@@ -266,7 +271,6 @@ def test_tolerances_reach_the_gradient_check():
         (lambda x: x.new_empty((1, *x.shape)), r"shape \(1, 2, 3\), and what the kernel returns has \(2, 3\)"),
         (lambda x: x.new_empty(x.shape, dtype=tp.int64), "dtype int64, and what the kernel returns has float32"),
         (lambda x: x.new_empty(x.shape[::-1]).t(), r"strides \(1, 2\), and what the kernel returns has \(3, 1\)"),
-        (lambda x: tp.ones(x.shape), "device cpu, and a fake's tensors are on meta"),
     ],
 )
 def test_a_fake_that_disagrees_with_the_kernel_is_found(fake, message):
@@ -343,4 +347,12 @@ def test_an_error_of_another_kind_is_reported_with_its_class():
         raise ZeroDivisionError("mine")
 
     found = opcheck(op(kernel), (sample(),), raise_exception=False)
-    assert found["test_schema"] == "ZeroDivisionError: mine"
+    line = f"{kernel.__code__.co_filename}:{kernel.__code__.co_firstlineno + 1}"
+    assert found["test_schema"] == f"t::op: ZeroDivisionError: mine ({line})"
+
+
+def test_a_tensor_instead_of_a_tuple_of_arguments():
+    with pytest.raises(tp.ArgumentError, match=r"(?s)args is a tuple .* not Tensor\nfix: write \(x,\)"):
+        opcheck(tp.relu, sample())
+    with pytest.raises(tp.ArgumentError, match=r"^opcheck: relu\(\) takes 1 positional argument but 2 were given"):
+        opcheck(tp.relu, (sample(), 1))

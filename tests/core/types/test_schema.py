@@ -194,6 +194,7 @@ ERRORS = {
         4,
         "unknown type 'Quux'. Types are Tensor, Scalar, int, SymInt, float, bool, str, ScalarType, Device, Layout, MemoryFormat, Generator.",
     ),
+    "add.default(Tensor self) -> Tensor": (4, "'default' is what the overload without a name is called; leave it out"),
     "add(Tensor self": (15, "expected ',' or ')', found the end of the signature"),
     "add(Tensor self)": (16, "expected '->' and the results, found the end of the signature"),
     "add(Tensor self) -> ": (20, "expected a type, found the end of the signature"),
@@ -259,6 +260,44 @@ aliases = st.none() | st.builds(
 )
 
 
+def _quoted(value: str) -> str:
+    escapes = str.maketrans({"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t"})
+    return f"'{value.translate(escapes)}'"
+
+
+INTEGERS = st.integers(-(10**20), 10**20).map(lambda value: Default(value, str(value)))
+FLOATS = st.floats(allow_nan=False, allow_infinity=False).map(lambda value: Default(value, repr(value)))
+BOOLS = st.booleans().map(lambda value: Default(value, str(value)))
+STRINGS = st.text(max_size=4).map(lambda value: Default(value, _quoted(value)))
+NAMES = words.map(lambda name: Default(Identifier(name), name))
+ITEMS = {
+    BaseType.INT: INTEGERS | NAMES,
+    BaseType.SYMINT: INTEGERS,
+    BaseType.FLOAT: INTEGERS | FLOATS | st.just(Default(float("inf"), "inf")),
+    BaseType.SCALAR: INTEGERS | FLOATS | BOOLS,
+    BaseType.BOOL: BOOLS,
+    BaseType.STR: STRINGS,
+    BaseType.DEVICE: STRINGS,
+    BaseType.LAYOUT: NAMES,
+    BaseType.MEMORY_FORMAT: NAMES,
+    BaseType.SCALAR_TYPE: NAMES,
+}
+
+
+def defaults(type_: Type) -> st.SearchStrategy[Default]:
+    """What may stand behind the `=` of an argument."""
+    none = st.just(Default(None, "None"))
+    if type_.is_optional:
+        return none | defaults(type_.required)
+    if not type_.is_list:
+        return ITEMS.get(type_.base, st.nothing())
+    item = defaults(type_.item)
+    items = st.just([]) if item.is_empty else st.lists(item, max_size=2)
+    listed = items.map(lambda found: Default(tuple(d.value for d in found), f"[{', '.join(d.text for d in found)}]"))
+    one = item.filter(lambda default: default.value is not None)  # None is the whole list, or nothing
+    return listed | one if type_.list_size is not None and not type_.item.is_list else listed
+
+
 @st.composite
 def schemas(draw: st.DrawFn) -> OpSchema:
     names = draw(st.lists(words, max_size=5, unique=True))
@@ -267,11 +306,15 @@ def schemas(draw: st.DrawFn) -> OpSchema:
     for position, name in enumerate(names):
         type_ = draw(types)
         kwarg_only = position >= split
-        default = Default(None, "None") if kwarg_only and type_.is_optional and draw(st.booleans()) else None
+        default = draw(defaults(type_)) if draw(st.booleans()) and not defaults(type_).is_empty else None
+        if default is None and not kwarg_only and any(a.default is not None for a in arguments):
+            type_, default = Type(BaseType.INT), Default(1, "1")
         arguments.append(Argument(name, type_, default, kwarg_only, draw(aliases)))
     results = draw(st.lists(st.tuples(words, types), max_size=3, unique_by=lambda result: result[0]))
     named = draw(st.booleans())
-    returns = tuple(Return(name if named else None, type_) for name, type_ in results)
+    sets = sorted({name for a in arguments if a.alias is not None for name in a.alias.before})
+    alias = st.none() | (st.builds(lambda name: Alias((name,)), st.sampled_from(sets)) if sets else st.nothing())
+    returns = tuple(Return(name if named else None, type_, draw(alias)) for name, type_ in results)
     overload = draw(st.just("") | words)
     return OpSchema(draw(st.just("tp") | words), draw(words), overload, tuple(arguments), returns)
 

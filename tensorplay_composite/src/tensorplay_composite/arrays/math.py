@@ -83,7 +83,8 @@ class Plans:
 
     def call(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Call:
         """Returns a call, taken apart."""
-        numbers = numbers_of(self.program, args, keywords) if self.program.numbers else {}
+        program = self.program
+        numbers = numbers_of(program, args, keywords) if program.numbers or program.scalar_steps else {}
         native = args[self.first].dtype
         dtype = by_name(dtype_name(native))
         by_value = not dtype.is_inexact  # whether a number fits integers depends on its value

@@ -141,7 +141,7 @@ class NoFormula(Node):
     def backward(self, grad: Any, graph: bool) -> Gradients:
         """Raises: a gradient is never silently lost."""
         op = self.operator
-        if "!)" in op.schema_text:
+        if "!)" in op.schema_text or op.schema.is_view:
             remedy = "define an operator that returns new tensors, and register the gradient for that one"
         else:
             remedy = f'give it one: tp.library.register_autograd("{op.qualified_name}", backward, setup_context=...)'

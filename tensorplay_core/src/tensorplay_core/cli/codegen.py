@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 from pathlib import Path
 from types import TracebackType
@@ -64,7 +65,7 @@ def codegen(
     _check_options(contracts, out, package, docs)
     stamp = _stamp(contracts, out, package, docs) if targets is None else None
     if stamp is not None and not report and not as_json and (count := stamp.is_known()) is not None:
-        click.echo(_said(check, 0, 0, count))
+        click.echo(_said(check, (0, 0, count)))
         return
     with Bar() as bar:
         context = _context(contracts, out, package, docs)
@@ -79,7 +80,8 @@ def codegen(
             click.echo(diff, nl=not diff.endswith("\n"))
         if found is not None:
             _print_report(result, found, check)
-        click.echo(_said(check, len(result.written), len(result.removed), len(result.unchanged)))
+        counts = (len(result.written), len(result.removed), len(result.unchanged))
+        click.echo(_said(check, counts, _command(contracts, out, package, docs)))
     if check and not result.clean:
         click.get_current_context().exit(1)
 
@@ -188,12 +190,24 @@ def _folded(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, width, break_on_hyphens=False) or [""]
 
 
-def _said(check: bool, written: int, removed: int, unchanged: int) -> str:
+def _command(contracts: tuple[Path, ...], out: Path | None, package: str | None, docs: Path | None) -> str:
+    """Returns the command that writes what was asked about."""
+    options = [
+        *(("--contract", place) for place in contracts),
+        ("--out", out),
+        ("--package", package),
+        ("--docs", docs),
+    ]
+    return shlex.join(["tensorplay", "codegen", *(str(x) for option in options if option[1] for x in option)])
+
+
+def _said(check: bool, counts: tuple[int, int, int], command: str = "tensorplay codegen") -> str:
+    written, removed, unchanged = counts
     if not written and not removed:
         return f"codegen: {plural(unchanged, 'file')} as the contract says, nothing to do"
     parts = [f"{plural(written, 'file')} to write" if check else f"wrote {plural(written, 'file')}"] if written else []
     parts += [f"{plural(removed, 'file')} to remove" if check else f"removed {removed}"] if removed else []
-    hint = ". Bring them up to date: tensorplay codegen" if check else ""
+    hint = f". Bring them up to date: {command}" if check else ""
     return f"codegen: {', '.join(parts)}, {unchanged} unchanged{hint}"
 
 

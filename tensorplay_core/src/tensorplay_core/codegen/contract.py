@@ -6,12 +6,11 @@ once: an author who runs the generator sees the list of mistakes, not the first 
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from tensorplay_core.codegen.collector import without_collector
 from tensorplay_core.codegen.contract_derivatives import Vocabulary, read_derivative
 from tensorplay_core.codegen.contract_functions import DISPATCH_KEYS, FIELDS, IGNORED_FIELDS, read_function
 from tensorplay_core.codegen.contract_model import (
@@ -79,20 +78,8 @@ def load_contract(
     Raises:
         ContractError: with everything that is wrong, each with file, line, caret, and the nearest valid choices.
     """
-    with _without_collector():
+    with without_collector():
         return _loaded(_sources(where), helpers, members, dispatch_keys, shape_rules, known or Contract())
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """A large contract is a million small objects and no garbage: looking for some would take a third of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _loaded(

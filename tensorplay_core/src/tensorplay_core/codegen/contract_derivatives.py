@@ -31,8 +31,10 @@ from tensorplay_core.codegen.formula.analysis import (
     METADATA_ATTRIBUTES,
     METADATA_METHODS,
     PYTHON_FUNCTIONS,
+    Analysis,
     Scope,
-    analyze,
+    Uses,
+    combined,
     uses_of,
 )
 from tensorplay_core.codegen.formula.parser import parse_formula
@@ -92,16 +94,15 @@ def read_derivative(record: Mapping, functions: dict[str, NativeFunction], vocab
     _check_keys(record, schema)
     flags = _output_differentiability(record, schema)
     declared = _not_differentiable(record, schema)
-    formulas, also_declared = _formulas(record, schema, vocabulary, flags)
+    formulas, also_declared, analysis = _formulas(record, schema, vocabulary, flags)
     _check_complete(record, schema, formulas, (*declared, *also_declared), flags)
-    scope = Scope.of(schema, flags)
     return Derivative(
         function=function,
         formulas=formulas,
         not_differentiable=(*declared, *also_declared),
         output_differentiability=flags,
         forward=_forward(record, schema, vocabulary, flags),
-        analysis=analyze(scope, {formula.key: formula.expr for formula in formulas}),
+        analysis=analysis,
         location=record.location,
     )
 
@@ -215,9 +216,10 @@ def _not_differentiable(record: Mapping, schema: OpSchema) -> tuple[str, ...]:
 
 def _formulas(
     record: Mapping, schema: OpSchema, vocabulary: Vocabulary, flags: tuple[bool, ...]
-) -> tuple[tuple[Formula, ...], tuple[str, ...]]:
+) -> tuple[tuple[Formula, ...], tuple[str, ...], Analysis]:
     scope = Scope.of(schema, flags)
     formulas: list[Formula] = []
+    found: dict[str, Uses] = {}
     declared: list[str] = []
     seen: dict[str, Scalar] = {}
     for key, value in record:
@@ -235,8 +237,10 @@ def _formulas(
         if text.text in _DECLARED:
             declared.extend(targets)
         else:
-            formulas.append(Formula(targets, _checked(text, scope, vocabulary), text))
-    return tuple(formulas), tuple(declared)
+            expr, uses = _checked(text, scope, vocabulary)
+            formulas.append(Formula(targets, expr, text))
+            found[formulas[-1].key] = uses
+    return tuple(formulas), tuple(declared), combined(found)
 
 
 def _check_complete(
@@ -258,14 +262,17 @@ def _check_complete(
 
 
 def _forward(record: Mapping, schema: OpSchema, vocabulary: Vocabulary, flags: tuple[bool, ...]) -> tuple[Formula, ...]:
-    scope = Scope.of(schema, flags, tangents=True)
+    scope: Scope | None = None
     formulas = []
     for name in schema.return_names:
         value = record.get(name)
         if value is None or schema.argument(name) is not None:
             continue
         text = text_of(value, f"the formula of '{name}'")
-        expr = ast.Name(text.text) if text.text in _FORWARD_RULES else _checked(text, scope, vocabulary)
+        expr: ast.Expr = ast.Name(text.text)
+        if text.text not in _FORWARD_RULES:
+            scope = scope or Scope.of(schema, flags, tangents=True)
+            expr, _ = _checked(text, scope, vocabulary)
         formulas.append(Formula((name,), expr, text))
     return tuple(formulas)
 
@@ -273,11 +280,11 @@ def _forward(record: Mapping, schema: OpSchema, vocabulary: Vocabulary, flags: t
 # one formula
 
 
-def _checked(text: Scalar, scope: Scope, vocabulary: Vocabulary) -> ast.Expr:
-    """Parses a formula and makes sure that all its names exist."""
+def _checked(text: Scalar, scope: Scope, vocabulary: Vocabulary) -> tuple[ast.Expr, Uses]:
+    """Parses a formula, makes sure that all its names exist, and says what it reads."""
     try:
         expr = parse_formula(text.text)
-        uses_of(scope, expr)
+        uses = uses_of(scope, expr)
     except FormulaError as error:
         raise ContractError(text.at(error.position).describe(error.reason)) from None
     for node in ast.walk(expr):
@@ -294,7 +301,7 @@ def _checked(text: Scalar, scope: Scope, vocabulary: Vocabulary) -> ast.Expr:
                     or f" There are {', '.join(vocabulary.attributes())}."
                 )
                 text.at(node.position).fail(f"no attribute is named '{name}'.{near}")
-    return expr
+    return expr, uses
 
 
 def _check_function(node: ast.Call, text: Scalar, vocabulary: Vocabulary) -> None:

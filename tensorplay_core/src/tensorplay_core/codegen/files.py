@@ -49,9 +49,19 @@ def difference(name: str, old: str, new: str) -> str:
 
 
 def write(path: Path, text: str) -> None:
-    """Puts a text in a file's place, whole or not at all; the folder is made where it is missing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
+    """Puts a text in a file's place, whole or not at all; the folder is made where it is missing.
+
+    Raises:
+        ContractError: the folder cannot be written to.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
+    except OSError as error:
+        raise ContractError(
+            f"{path.parent}: cannot be written to: {error.strerror or error}"
+            + fix("give a folder that you may write to, with --out, or --docs for pages.")
+        ) from error
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)

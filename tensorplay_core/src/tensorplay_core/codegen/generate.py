@@ -13,6 +13,7 @@ from pathlib import Path
 import attrs
 
 from tensorplay_core.codegen import files
+from tensorplay_core.codegen.collector import without_collector
 from tensorplay_core.codegen.context import CodegenContext
 from tensorplay_core.errors import ArgumentError, ContractError, did_you_mean
 
@@ -137,6 +138,7 @@ def _check_python(file: File) -> None:
         raise ContractError(f"target {file.target} makes a {file.name} that is not Python: {error}") from error
 
 
+@without_collector()
 def generate(
     context: CodegenContext,
     targets: Iterable[str] = TARGETS,
@@ -160,6 +162,8 @@ def generate(
     if not check:
         files.refuse_installed(folders.values())
     new = made(context, targets, progress)
+    if progress is not None:
+        progress("files", len(targets), len(targets))
     old: dict[Path, tuple[str, str]] = {}
     for name, folder in folders.items():
         for inside, text in files.on_disk(folder, docs=name == "docs").items():

@@ -48,7 +48,7 @@ def _body(path: Path) -> list[ast.stmt]:
     if not path.exists():
         return []
     try:
-        return ast.parse(path.read_text(encoding="utf-8")).body
+        return ast.parse(path.read_text(encoding="utf-8"), path.name).body
     except (SyntaxError, ValueError) as error:
         raise ContractError(
             f"{path}: the generator reads the names of its functions, but it is not Python: {error}"

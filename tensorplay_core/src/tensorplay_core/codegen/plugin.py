@@ -6,6 +6,7 @@ The package is read as text, like core's own hand-written modules: ``helpers.py`
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -18,6 +19,7 @@ from tensorplay_core.codegen.context import (
     TENSOR_MEMBERS,
     CodegenContext,
     Plugin,
+    own_folders,
     shape_rules,
 )
 from tensorplay_core.codegen.contract import Contract, NativeFunction, load_contract
@@ -30,7 +32,7 @@ HELPERS, SHAPES, WRITTEN = "helpers", "shapes", "handwritten"
 
 
 def load_plugin(
-    contract: Iterable[Path],
+    contract: Collection[Path],
     out: Path,
     *,
     package: str | None = None,
@@ -47,10 +49,12 @@ def load_plugin(
         dispatch_keys: names that ``dispatch`` may use besides the built-in keys.
 
     Raises:
-        ContractError: it is wrong; a record is in no namespace of its own, or in several; a method exists already.
+        ContractError: it is wrong; a record is in no namespace of its own, or in several; a method exists already; a
+            folder is core's.
     """
+    _refuse_ours([folder for folder in (out, docs) if folder is not None])
     core = CodegenContext.load()
-    name = package or package_of(out)
+    name = _checked(package) if package else package_of(out)
     own = Plugin(
         namespace="",
         helpers=frozenset(public_functions(out / f"{HELPERS}.py")),
@@ -66,7 +70,7 @@ def load_plugin(
         shape_rules=(*shape_rules(), *own.shapes),
         known=core.contract,
     )
-    namespace = _namespace(loaded)
+    namespace = _namespace(loaded, contract)
     made = CodegenContext(
         _with_families(loaded, namespace),
         folders_of(out, docs),
@@ -94,9 +98,13 @@ def files_of(places: Iterable[Path]) -> list[Path]:
         if not place.exists():
             raise ContractError(f"{place}: there is no such file or folder")
         folder = place if place.is_dir() else place.parent
+        if place.is_file() and place.name.startswith("derivatives"):
+            remedy = "give its native_functions*.yaml, or the folder: all derivatives*.yaml beside it are read with it."
+            raise ContractError(f"{place}: holds derivatives, and a contract begins with operators" + fix(remedy))
         functions = sorted(folder.glob("native_functions*.yaml")) if place.is_dir() else [place]
         if not functions:
-            raise ContractError(f"{place}: holds no native_functions*.yaml")
+            remedy = "a contract's records are in files of such a name, beside its derivatives*.yaml."
+            raise ContractError(f"{place}: holds no native_functions*.yaml" + fix(remedy))
         found += [*functions, *sorted(folder.glob("derivatives*.yaml"))]
     return list(dict.fromkeys(found))
 
@@ -117,12 +125,35 @@ def package_of(folder: Path) -> str:
             f"{folder} holds no __init__.py, so the name that its modules are imported by cannot be told"
             + fix("make it a package, or give the name with --package.")
         )
-    if bad := next((n for n in names if not n.isidentifier()), None):
+    if bad := next((n for n in names if not _is_name(n)), None):
         raise ContractError(f"{folder}: {bad!r} is not a name of Python" + fix("give the package's with --package."))
     return ".".join(names)
 
 
-def _namespace(contract: Contract) -> str:
+def _is_name(word: str) -> bool:
+    return word.isidentifier() and not keyword.iskeyword(word)
+
+
+def _checked(package: str) -> str:
+    if not all(map(_is_name, package.split("."))):
+        remedy = "give the name that it is imported by, 'mypackage.ops'; a distribution's name may be another."
+        raise ContractError(f"{package!r} is no name of a package" + fix(remedy))
+    return package
+
+
+def _refuse_ours(folders: Iterable[Path]) -> None:
+    """Refuses the folders of core, in which a plugin's files would take the place of everything that is generated."""
+    ours = [PACKAGE, *(folder.resolve() for folder in own_folders().values() if folder is not None)]
+    for folder in folders:
+        place = folder.resolve()
+        if found := next((one for one in ours if one in (place, *place.parents)), None):
+            raise ContractError(
+                f"{folder} is in {found}, which has the files that core's own contract makes"
+                + fix("give the folder of the package that the contract belongs to.")
+            )
+
+
+def _namespace(contract: Contract, places: Iterable[Path]) -> str:
     """Returns the one namespace of a plugin's operators."""
     problems = []
     first: NativeFunction | None = None
@@ -141,7 +172,8 @@ def _namespace(contract: Contract) -> str:
             first = first or function
     raise_all(problems)
     if first is None:
-        raise ContractError("the contract has no operators")
+        remedy = "a record is '- func: mypackage::name(Tensor self) -> Tensor'."
+        raise ContractError(f"{', '.join(map(str, places))}: the contract has no operators" + fix(remedy))
     return first.schema.namespace
 
 

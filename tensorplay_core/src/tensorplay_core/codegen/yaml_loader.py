@@ -8,6 +8,7 @@ converted here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +28,7 @@ _TAGS = {
     "tag:yaml.org,2002:bool": "bool",
     "tag:yaml.org,2002:null": "null",
 }
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")  # an escape may bring one along; no text needs it
 _TRUE = frozenset({"true", "yes", "on"})
 
 
@@ -221,6 +223,8 @@ class _Converter:
             kind = _TAGS.get(node.tag, "str")
             if node.tag not in _TAGS and node.tag not in ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value"):
                 location.fail(f"the tag {node.tag} means nothing in a contract")
+            if (control := _CONTROL.search(node.value)) is not None:
+                location.fail(f"a value holds the control character U+{ord(control.group()):04X}")
             return Scalar(node.value, kind, location, node.end_mark.line + 1)
         if isinstance(node, yaml.SequenceNode):
             return Sequence(tuple(self.convert(item, depth + 1) for item in node.value), location)
@@ -259,6 +263,8 @@ def _fail_yaml(source: Source, error: yaml.MarkedYAMLError) -> NoReturn:
     quoting = (
         "mapping values are not allowed" in problem or "expected <block end>" in problem or "start any token" in problem
     )
+    if "did not find expected" in problem:  # behind `key: [a] + b`, where a list ended too early
+        quoting = re.search(r":\s+[\[{]", source.line(location.line)) is not None
     location.fail(
         f"not YAML: {problem}", 'put a value that has `: `, ` #` or a leading bracket into "quotes"' if quoting else ""
     )

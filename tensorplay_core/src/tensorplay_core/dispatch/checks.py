@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import keyword
+from collections.abc import Callable, Container, Mapping
+from typing import TYPE_CHECKING, Any
 
 from tensorplay_core.dispatch.keys import BACKENDS, PAGE, DispatchKey, slot_name
 from tensorplay_core.dispatch.operator import Operator, Registration
 from tensorplay_core.errors import RegistrationError
+
+if TYPE_CHECKING:
+    from tensorplay_core.types.schema import OpSchema
 
 
 def default_level(slot: int | str) -> str:
@@ -63,18 +68,45 @@ def check_signature(op: Operator, registration: Registration) -> None:
     parameters = signature.parameters.values()
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
     named = {p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
-    registration.keywords = None if takes_any else frozenset(a.name for a in keyword_only if a.name in named)
+    words = words_of_python(schema, named)
+    taken = named.union(words)
+    registration.keywords = None if takes_any else frozenset(a.name for a in keyword_only if a.name in taken)
     # An array kernel may omit keyword-only arguments: a call that changes one goes to Composite.
-    passed = {a.name: None for a in keyword_only if takes_any or a.name in named or registration.level == "tensor"}
+    passed = {a.name: None for a in keyword_only if takes_any or a.name in taken or registration.level == "tensor"}
     arguments = [None] * (len(positional) + registration.with_keyset)
     # A call passes the keywords that it changes, so the kernel must do without those that have a default.
     always = ("dtype", "device") if "creation" in op.tags else ()
     fewest = {a.name: None for a in keyword_only if a.name in passed and (a.default is None or a.name in always)}
     try:
-        signature.bind(*arguments, **passed)
-        signature.bind(*arguments, **fewest)
+        signature.bind(*arguments, **{words.get(name, name): None for name in passed})
+        signature.bind(*arguments, **{words.get(name, name): None for name in fewest})
     except TypeError as error:
         raise RegistrationError(f"the kernel's signature is {signature}, the operator is {schema}: {error}") from None
+    registration.function = taking(function, words)
+
+
+def words_of_python(schema: OpSchema, parameters: Container[str]) -> dict[str, str]:
+    """Returns the keyword-only arguments that no parameter can be called, ``from``, to what it is called: ``from_``.
+
+    Args:
+        schema: of the operator.
+        parameters: the names that a function has for its parameters.
+    """
+    names = [a.name for a in schema.keyword_only if keyword.iskeyword(a.name)]
+    return {name: f"{name}_" for name in names if f"{name}_" in parameters}
+
+
+def taking(function: Callable[..., Any], words: Mapping[str, str]) -> Callable[..., Any]:
+    """Returns a function that is given keywords by their names in a schema; the function itself where none differ."""
+    if not words:
+        return function
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **{words.get(name, name): value for name, value in kwargs.items()})
+
+    kernel.__qualname__ = getattr(function, "__qualname__", type(function).__qualname__)
+    kernel.__module__ = getattr(function, "__module__", None) or __name__
+    return kernel
 
 
 def _takes_anything(function: Any) -> bool:

@@ -133,8 +133,8 @@ def mish(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         self * tanh(softplus(self))
 
     Gradients:
-        self: grad * (tanh(softplus(self)) + 4 * self * sigmoid(2 * softplus(self)) * sigmoid(-2 * softplus(self))
-            * where(self > 20, 1, sigmoid(self)))
+        self: grad * tanh(softplus(self)) + grad * self * (4 * sigmoid(2 * softplus(self)) * sigmoid(-2 *
+            softplus(self))) * where(self > 20, 1, sigmoid(self))
 
     Example:
         >>> import tensorplay as tp

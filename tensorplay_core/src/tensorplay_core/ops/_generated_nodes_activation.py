@@ -78,8 +78,8 @@ class SiluBackward(Node):
 class MishBackward(Node):
     """The gradient of ``mish``, found from its formula.
 
-    self: grad * (tanh(softplus(self)) + 4 * self * sigmoid(2 * softplus(self)) * sigmoid(-2 * softplus(self)) *
-        where(self > 20, 1, sigmoid(self)))
+    self: grad * tanh(softplus(self)) + grad * self * (4 * sigmoid(2 * softplus(self)) * sigmoid(-2 *
+        softplus(self))) * where(self > 20, 1, sigmoid(self))
 
     """
 
@@ -102,15 +102,11 @@ class MishBackward(Node):
         self = unpack(saved_self, node, "self", graph)
         shared_0 = F.softplus(self)
         return (
-            grad
-            * (
-                F.tanh(shared_0)
-                + 4
-                * self
-                * F.sigmoid(2 * shared_0)
-                * F.sigmoid(-2 * shared_0)
-                * F.where(self > 20, 1, F.sigmoid(self))
-            ),
+            grad * F.tanh(shared_0)
+            + grad
+            * self
+            * (4 * F.sigmoid(2 * shared_0) * F.sigmoid(-2 * shared_0))
+            * F.where(self > 20, 1, F.sigmoid(self)),
         )
 
 

@@ -40,7 +40,7 @@ def operator(
     """Defines an operator of a contract."""
     op = Operator(
         schema,
-        shape=_rule(shape, owner) if callable(shape) else shape,
+        shape=None if callable(shape) else shape,
         promote=promote,
         composite=composite,
         autocast=autocast,
@@ -49,6 +49,8 @@ def operator(
         math=math,
         where=where,
     )
+    if callable(shape):
+        op.shape = _rule(op, shape, owner)
     op.fast = fast
     if not differentiable:
         op.differentiable = (False,)
@@ -91,10 +93,26 @@ def _enter(op: Operator, owner: str) -> Operator:
     return REGISTRY.define(op)
 
 
-def _rule(rule: Callable[..., Any], owner: str) -> str:
-    """Makes a plugin's function a shape rule, and returns its name."""
+def _rule(op: Operator, rule: Callable[..., Any], owner: str) -> str:
+    """Makes a plugin's function a shape rule, and returns its name.
+
+    Raises:
+        RegistrationError: it cannot be called as a rule is.
+    """
+    import inspect  # here, because core's own rules are names: `import tensorplay` does without it
+
     from tensorplay_core.ops.shapes import RULES
 
+    schema = op.schema
+    signature = inspect.signature(rule)
+    try:
+        signature.bind(op.name, *schema.positional, **{a.name: a for a in schema.keyword_only})
+    except TypeError as error:
+        wanted = ", ".join(["op", *(a.name for a in schema.positional), *(["**keywords"] * bool(schema.keyword_only))])
+        raise RegistrationError(
+            f"{op.display_name}: its shape rule is {rule.__name__}{signature} ({location(rule)}): {error}"
+            + fix(f"write {rule.__name__}({wanted}): the operator's name, then its arguments.")
+        ) from None
     name = f"{owner}.{rule.__name__}"
     RULES[name] = rule
     return name

@@ -25,7 +25,7 @@ from tensorplay_core.errors import (
 )
 from tensorplay_core.ops import typing_rules
 from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of, tensors_in, written_tensors
-from tensorplay_core.ops.results import CATEGORY, arguments_returned, broken, wrap_results
+from tensorplay_core.ops.results import CATEGORY, arguments_returned, broken, each_shape, wrap_results
 from tensorplay_core.ops.shapes import RULES, Shaped
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 from tensorplay_core.tensor.version import Version, bump
@@ -230,17 +230,20 @@ def check_tensors(
         KernelError: it is no tensor, or, at the first call for a type, of another dtype or shape.
     """
     plan = plan_of(op)
-    if not plan.returns_tensor:
-        if plan.returns > 1 and (not isinstance(result, (tuple, list)) or len(result) != plan.returns):
-            raise broken(op, registration, f"{plan.returns} results are promised, it returned {type(result).__name__}")
-        return
-    if not isinstance(result, Tensor):
+    if plan.returns > 1 and (not isinstance(result, (tuple, list)) or len(result) != plan.returns):
+        raise broken(op, registration, f"{plan.returns} results are promised, it returned {type(result).__name__}")
+    if plan.returns_tensor and not isinstance(result, Tensor):
         raise broken(op, registration, f"it must return a Tensor, and returned {type(result).__name__}")
+    results = (result,) if plan.returns_tensor else result if plan.returns > 1 else ()
     first = next(tensors_in(args, {}), None)
-    if first is None or kwargs or first._type in registration.verified:
+    if not results or first is None or kwargs or first._type in registration.verified:
         return
-    if (shape := expected_shape(op, args, kwargs)) is not None and tuple(shape) != result.shape:
-        raise broken(op, registration, f"the result should have shape {tuple(shape)}, it returned {result.shape}")
+    for one, shape in zip(results, each_shape(expected_shape(op, args, kwargs), len(results)), strict=True):
+        if shape is not None and isinstance(one, TensorBase) and tuple(shape) != one.shape:
+            raise broken(op, registration, f"the result should have shape {tuple(shape)}, it returned {one.shape}")
+    if not plan.returns_tensor:
+        registration.verified.add(first._type)
+        return
     wanted = typing_rules.result_type(op, compute_type(op, args, kwargs))
     if wanted is not None and wanted.dtype is not result.dtype and op.functional is None:
         raise broken(op, registration, f"the result should be {wanted.dtype.name}, it returned {result.dtype.name}")

@@ -222,7 +222,7 @@ def _needed(program: Program) -> list[Step]:
 def _result(operand: Operand, compute: DType, dtypes: Mapping[str, DType], numbers: Mapping[str, Number]) -> Use | Weak:
     if operand.__class__ is str and operand in dtypes:
         return Use(operand, dtypes[operand])
-    return _weak(operand, compute, numbers)
+    return _weak(operand, dt.bool_ if operand.__class__ is bool else compute, numbers)
 
 
 def _number(source: Operand, numbers: Mapping[str, Number]) -> Number:

@@ -31,6 +31,16 @@ def _argument(op: Operator, name: str, args: tuple[Any, ...], kwargs: dict[str, 
     return args[[spec.name for spec in plan_of(op).positional].index(name)]
 
 
+def each_shape(shape: Any, count: int) -> tuple[Any, ...]:
+    """Returns the shape of each of several results: a rule gives as many, or one for all, or None.
+
+    Example:
+        >>> each_shape((2, 3), 2), each_shape(((2,), ()), 2), each_shape((), 2)
+        (((2, 3), (2, 3)), ((2,), ()), ((), ()))
+    """
+    return tuple(shape) if shape and isinstance(shape[0], tuple) else (shape,) * count
+
+
 def wrap_results(
     op: Operator,
     registration: Registration,
@@ -52,7 +62,7 @@ def wrap_results(
         found = () if result is None else result
         if not isinstance(found, (tuple, list)) or len(found) != plan.returns:
             raise broken(op, registration, f"{plan.returns} results are promised, it returned {type(result).__name__}")
-        shapes = shape or (None,) * plan.returns
+        shapes = each_shape(shape, plan.returns)
         parts = [
             _wrap_as(kind, op, registration, value, s, compute, args, checks)
             if name is None

@@ -130,8 +130,25 @@ def like_operands(shape: Shape, operands: Iterable[MetaArray]) -> Shape | None:
     scattered = [array for array in operands if array.shape]
     if all(map(is_contiguous, scattered)):
         return None
-    ndim = len(shape)
-    steps = [_aligned(array, ndim) for array in scattered]
+    order = innermost_first([_aligned(array, len(shape)) for array in scattered], len(shape))
+    strides, step = [0] * len(shape), 1
+    for dim in order:
+        strides[dim] = step
+        step *= shape[dim] or 1
+    return tuple(strides)
+
+
+def innermost_first(steps: Sequence[Sequence[int]], ndim: int) -> list[int]:
+    """Returns the dims in the order in which operands have them in memory, the innermost first; see above.
+
+    Args:
+        steps: the strides of each operand in all dims, in any unit; 0 where it is repeated or has one element.
+        ndim: how many dims there are.
+
+    Example:
+        >>> innermost_first([(4, 1)], 2), innermost_first([(-1, -3)], 2), innermost_first([(1, 3), (4, 1)], 2)
+        ([1, 0], [0, 1], [1, 0])
+    """
     order: list[int] = []
     for dim in reversed(range(ndim)):  # from the innermost dim of C order
         place = len(order)
@@ -141,11 +158,7 @@ def like_operands(shape: Shape, operands: Iterable[MetaArray]) -> Shape | None:
                 break
             place = before if larger else place
         order.insert(place, dim)
-    strides, step = [0] * ndim, 1
-    for dim in order:
-        strides[dim] = step
-        step *= shape[dim] or 1
-    return tuple(strides)
+    return order
 
 
 def _aligned(array: MetaArray, ndim: int) -> Shape:
@@ -154,12 +167,12 @@ def _aligned(array: MetaArray, ndim: int) -> Shape:
     return (0,) * (ndim - len(own)) + tuple(own)
 
 
-def _lies_inside(dim: int, other: int, steps: list[Shape]) -> bool | None:
+def _lies_inside(dim: int, other: int, steps: Sequence[Sequence[int]]) -> bool | None:
     """Whether ``dim`` has smaller strides than ``other``, a dim further inside; None when no operand can tell."""
     answer: bool | None = None
     for strides in steps:
         if strides[dim] and strides[other]:
-            if strides[other] <= strides[dim]:
+            if abs(strides[other]) <= abs(strides[dim]):
                 answer = False
             elif answer is None:
                 answer = True

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensorplay_core.dispatch.registry import REGISTRY
-from tensorplay_core.errors import ArgumentError, OpCheckError, TensorPlayError, did_you_mean
+from tensorplay_core.errors import ArgumentError, OpCheckError, TensorPlayError, did_you_mean, fix
 from tensorplay_core.ops.arguments import bind, normalise
 from tensorplay_core.ops.custom.registration import find
 from tensorplay_core.ops.packets import OpPacket
@@ -34,13 +34,25 @@ def _call(op: Any, args: Sequence[Any], kwargs: dict[str, Any], tolerance: dict[
     if several or public:
         from tensorplay_core.ops.explain_call import find_call
 
-        found = find_call(op, tuple(args), kwargs)
+        try:
+            found = find_call(op, tuple(args), kwargs)
+        except ArgumentError as error:
+            raise ArgumentError(str(error).replace("explain: ", "opcheck: ", 1)) from error
         operator, positional, keywords = found.op, found.args, found.kwargs
     else:
         operator = find(op)
         positional, keywords = normalise(operator, *bind(operator, tuple(args), kwargs))
         positional = scalars_to_tensors(operator, positional)
     return Call(operator, positional, keywords, op if public else operator.function, tolerance)
+
+
+def _raised(call: Call, error: Exception) -> str:
+    """Returns what is said of an exception that is none of ours: whose operator's, what, and the line that raised."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})" if trace is not None else ""
+    return f"{call.op.display_name}: {type(error).__name__}: {error}{where}"
 
 
 def opcheck(
@@ -82,6 +94,11 @@ def opcheck(
         doc_check::bad: the kernel (...) wrote to its argument x, which the schema does not declare: ...
         fix: declare it, with mutates_args={'x'} or Tensor(a!) x in a schema; or work on x.clone().
     """
+    if not isinstance(args, (list, tuple)):
+        raise ArgumentError(
+            f"opcheck: args is a tuple of the positional arguments, not {type(args).__name__}"
+            + fix("write (x,), with a comma, for one argument.")
+        )
     tolerance = {name: value for name, value in (("atol", atol), ("rtol", rtol)) if value is not None}
     tests = _chosen(test_utils)
     call = _call(op, args, kwargs or {}, tolerance)
@@ -91,7 +108,7 @@ def opcheck(
             TESTS[name](call)
             found[name] = SUCCESS
         except Exception as error:
-            message = str(error) if isinstance(error, TensorPlayError) else f"{type(error).__name__}: {error}"
+            message = str(error) if isinstance(error, TensorPlayError) else _raised(call, error)
             if raise_exception:
                 raise OpCheckError(f"opcheck: {name} failed: {message}") from error
             found[name] = message

@@ -16,7 +16,7 @@ from tensorplay_core.autograd.modes import enable_grad, no_grad
 from tensorplay_core.autograd.node import NoFormula
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import DispatchKey, key_name
-from tensorplay_core.dispatch.operator import Operator, Registration
+from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.resolution import at_key
 from tensorplay_core.errors import (
     AutogradError,
@@ -26,9 +26,10 @@ from tensorplay_core.errors import (
     fix,
 )
 from tensorplay_core.ops import call as slow
-from tensorplay_core.ops.arguments import bind, named_tensors, tensors_in
-from tensorplay_core.ops.custom.kernels import undeclared_alias
+from tensorplay_core.ops.arguments import bind, named_tensors, plan_of, tensors_in
+from tensorplay_core.ops.custom.kernels import shared, undeclared_alias
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
+from tensorplay_core.tensor.version import version_of
 from tensorplay_core.testing.slow_path import force_slow_path
 from tensorplay_core.types.dtype import complex128, float64
 
@@ -81,11 +82,34 @@ class Call:
 
         return converted(self.args), {name: converted(value) for name, value in self.kwargs.items()}
 
-    def kernel(self) -> Registration | None:
-        """Returns the kernel below the layers that serves the call."""
+    def kernel(self) -> str:
+        """Names the kernel below the layers that serves the call, with its line."""
         keys = slow.key_set_of_call(self.op, self.args, self.kwargs)
         backend = keys.bits & ((1 << int(DispatchKey.Python)) - 1)
-        return at_key(self.op, KeySet(backend, keys.page).highest).registration
+        found = at_key(self.op, KeySet(backend, keys.page).highest).registration
+        return f"the kernel ({found.where})" if found is not None else "the kernel"
+
+    def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Calls a function with copies of the arguments.
+
+        Raises:
+            OpCheckError: it wrote to one that the schema does not say it writes to.
+        """
+        op = self.op
+        named = [(name, op.schema.argument(name.partition("[")[0]), t) for name, t in named_tensors(op, args, kwargs)]
+        before = [(_bits(t), version_of(t)[0]) for _, _, t in named]
+        result = function(*args, **kwargs)
+        written = [t for _, argument, t in named if argument is not None and argument.is_write]
+        for (name, _, t), old in zip(named, before, strict=True):
+            if (_bits(t), version_of(t)[0]) == old or any(shared(t, other) for other in written):
+                continue
+            plain = name.partition("[")[0]
+            raise self.fail(
+                f"{self.kernel()} wrote to its argument {name}, which the schema does not declare: {op.schema}",
+                f"declare it, with mutates_args={{{plain!r}}} or Tensor(a!) {plain} in a schema; or work on "
+                f"{name}.clone().",
+            )
+        return result
 
     def fail(self, what: str, remedy: str) -> OpCheckError:
         """Returns the error for something that is not as it was registered."""
@@ -128,22 +152,11 @@ def test_schema(call: Call) -> None:
     """Nothing is written to, and no memory is shared, that the schema does not declare."""
     op = call.op
     args, kwargs = call.copies(_plain)
-    before = {name: _bits(t) for name, t in named_tensors(op, args, kwargs)}
     with no_grad():
-        result = slow.call(op, args, kwargs)
-    kernel = call.kernel()
-    where = f" ({kernel.where})" if kernel is not None else ""
-    for name, tensor in named_tensors(op, args, kwargs):
-        argument = op.schema.argument(plain := name.partition("[")[0])
-        if argument is not None and not argument.is_write and _bits(tensor) != before[name]:
-            raise call.fail(
-                f"the kernel{where} wrote to its argument {name}, which the schema does not declare: {op.schema}",
-                f"declare it, with mutates_args={{{plain!r}}} or Tensor(a!) {plain} in a schema; or work on "
-                f"{plain}.clone().",
-            )
+        result = call.run(lambda *a, **k: slow.call(op, a, k), args, kwargs)
     if (found := undeclared_alias(op, result, args, kwargs)) is not None:
         what, remedy = found
-        raise call.fail(f"the kernel{where} is wrong: {what}, which the schema does not declare: {op.schema}", remedy)
+        raise call.fail(f"{call.kernel()} is wrong: {what}, which the schema does not declare: {op.schema}", remedy)
 
 
 def test_autograd_registration(call: Call) -> None:
@@ -162,7 +175,15 @@ def test_autograd_registration(call: Call) -> None:
             "of the inputs is lost",
             f'detach() what the kernel returns; give its gradient to register_autograd("{op.qualified_name}", ...).',
         )
-    results = [t for t in _results(slow.call(op, args, kwargs)) if t.dtype.is_inexact]
+    every = _results(call.run(lambda *a, **k: slow.call(op, a, k), args, kwargs))
+    if not call.random and [_bits(t.detach()) for t in every] != [_bits(t) for t in below]:
+        kernel = at_key(op, keys.highest).registration
+        raise call.fail(
+            f"its results are others when a gradient is recorded: what is at {key_name(keys.highest)} "
+            f"({kernel.where if kernel is not None else 'none'}), or the setup_context there, changes them",
+            "let it leave them as they are; what setup_context computes, it keeps on ctx.",
+        )
+    results = [t for t in every if t.dtype.is_inexact]
     silent = op.differentiable is not None and not any(op.differentiable)
     if results and not silent and not any(t.requires_grad for t in results):
         kernel = at_key(op, keys.highest).registration
@@ -198,6 +219,7 @@ def test_gradient(call: Call) -> None:
         return
     if outputs:
         _compare(call, args, kwargs, leaves)
+        _check_gradients_stay(call, outputs, leaves)
 
 
 def _compare(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: list[Tensor]) -> None:
@@ -218,7 +240,9 @@ def _compare(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: 
     try:
         gradcheck(function, leaves, **call.tolerance)
     except AutogradError as error:
-        raise call.fail(f"its gradient is wrong, or cannot be had: {error}", remedy) from error
+        if "\nfix: " in str(error):  # not from the comparison: it says what to do
+            raise OpCheckError(str(error)) from error
+        raise call.fail(f"its gradient is wrong: {error}", remedy) from error
     try:
         right = gradgradcheck(function, leaves, raise_exception=False, **call.tolerance)
     except TensorPlayError:
@@ -231,6 +255,18 @@ def _compare(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: 
                 f"the gradient of its gradient is wrong: {error}",
                 f"write backward in operators that record, without detach() or NumPy; {listed}.",
             ) from error
+
+
+def _check_gradients_stay(call: Call, outputs: list[Tensor], leaves: list[Tensor]) -> None:
+    """Refuses a backward that writes to the gradients it is given: the nodes of other operators may have them too."""
+    given = [y.new_ones(y.shape) for y in outputs]
+    before = list(map(_bits, given))
+    grad(outputs, leaves, given, allow_unused=True)
+    if list(map(_bits, given)) != before:
+        raise call.fail(
+            "its backward wrote to a gradient that it was given, which other nodes may be given too",
+            "compute a new array: grad.numpy() * 2 rather than array *= 2.",
+        )
 
 
 def _wide(x: Tensor, wanted: bool) -> Tensor:
@@ -305,10 +341,12 @@ def test_fast_path(call: Call) -> None:
     if call.random:
         return
     function = call.function if call.function is not None else lambda *a, **k: slow.call(call.op, *bind(call.op, a, k))
+    in_python = {name: spelled for spelled, name in plan_of(call.op).spelled.items()}
 
     def outcome(convert: Callable[[Tensor], Tensor]) -> list[tuple[Any, ...]]:
         args, kwargs = call.copies(convert)
-        result = _results(function(*args, **kwargs))
+        keywords = {in_python.get(name, name): value for name, value in kwargs.items()}
+        result = _results(call.run(lambda *a, **_: function(*a, **keywords), args, kwargs))
         found = [_bits(t.detach()) for t in (*result, *tensors_in(args, kwargs))]
         roots = [y for y in result if y.requires_grad and not _lacks_formula(y, call.op)]
         leaves = [t for t in tensors_in(args, kwargs) if t.requires_grad and t.is_leaf]

@@ -36,6 +36,7 @@ from tensorplay_core.types.schema import (
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DIGITS = re.compile(r"[0-9]+")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z0-9_.])")
+_PLAIN_ARGUMENT = re.compile(r"([A-Za-z]+(?:\[[0-9]*\]|\?)*) ([A-Za-z_][A-Za-z0-9_]*)")
 _BASE_TYPES = {base.value: base for base in BaseType}
 _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
 _INTEGERS = frozenset({BaseType.INT, BaseType.SYMINT})
@@ -68,6 +69,17 @@ class SchemaSyntaxError(SchemaError):
 
     def __reduce__(self) -> tuple[type[SchemaSyntaxError], tuple[str, str, int]]:
         return type(self), (self.reason, self.text, self.column)
+
+
+@lru_cache(maxsize=256)
+def _type_of_text(text: str) -> Type | None:
+    """The type that is spelled so; None where it is none, which the parser then says properly."""
+    parser = SchemaParser(text)
+    try:
+        type_, _ = parser._type()
+    except SchemaSyntaxError:
+        return None
+    return type_ if parser.position == len(text) else None
 
 
 class SchemaParser:
@@ -107,7 +119,10 @@ class SchemaParser:
         overload = ""
         if self.text.startswith(".", self.position):
             self.position += 1
+            start = self.position
             overload = self._word("the overload's name")
+            if overload == "default":  # as in PyTorch
+                self._fail("'default' is what the overload without a name is called; leave it out", start)
         return namespace, name, overload
 
     # arguments
@@ -136,9 +151,15 @@ class SchemaParser:
 
     def _argument(self, names: set[str], kwarg_only: bool, defaults: bool) -> Argument:
         start = self._blank()
-        type_, alias = self._type()
-        name_at = self._blank()
-        name = self._word("the argument's name")
+        plain = _PLAIN_ARGUMENT.match(self.text, start)
+        type_ = _type_of_text(plain[1]) if plain is not None else None
+        if plain is not None and type_ is not None:  # what nine of ten arguments are
+            alias, name, name_at = None, plain[2], plain.start(2)
+            self.position = plain.end()
+        else:
+            type_, alias = self._type()
+            name_at = self._blank()
+            name = self._word("the argument's name")
         if name in names:
             self._fail(f"two arguments are named '{name}'", name_at)
         default = self._default(type_) if self._take("=") else None

@@ -183,9 +183,18 @@ ERRORS = {
     "9" * 50: (0, "this integer is too long"),
     "'abc": (0, "this string is not closed"),
     "'\\q'": (1, "unknown escape in a string"),
+    "lambda: 0": (0, "'lambda' is a word of Python that formulas do not have; a formula is one expression"),
+    "await grad": (0, "'await' is a word of Python that formulas do not have; a formula is one expression"),
     "lambda x: x": (0, "'lambda' is a word of Python that formulas do not have; a formula is one expression"),
     "[x for x in y]": (3, "'for' is a word of Python that formulas do not have; a formula is one expression"),
 }
+
+
+@pytest.mark.parametrize(
+    "text", ["grad * lambda", "f(grad, from)", "x[from + 1]", "from if from > 0 else -from", "from"]
+)
+def test_an_argument_may_be_named_by_a_word_of_python(text: str) -> None:
+    assert str(parse_formula(text)) == text
 
 
 @pytest.mark.parametrize("text", ERRORS)

@@ -22,6 +22,8 @@ X, Y = ast.Name("x"), ast.Name("y")
         (algebra.neg(algebra.neg(X)), "x"),
         (algebra.power(X, algebra.ONE), "x"),
         (algebra.compare("<", algebra.ONE, algebra.number(2)), "True"),
+        (algebra.compare("==", parse_formula("1 / 3"), algebra.ZERO), "False"),
+        (algebra.number(-0.0), "-0.0"),
         (algebra.where(ast.Constant("False"), X, Y), "y"),
     ],
 )

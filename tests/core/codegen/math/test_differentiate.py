@@ -84,11 +84,17 @@ def test_no_rule_is_needed_for_what_does_not_depend_on_an_input():
     assert derivative("x * sin(y)") == {"x": "grad * sin(y)"}
 
 
-def test_substitution_asks_conditions_of_literals_alone():
+def test_substitution_asks_conditions_of_literals_and_keeps_those_of_numbers():
     formula = parse_formula("grad if alpha == 1 else grad * alpha")
     assert str(substituted(formula, {"grad": GRAD, "alpha": ast.Number("3")}, "f")) == "grad * 3"
-    with pytest.raises(NoRule, match="asks `alpha == 1`"):
-        substituted(formula, {"grad": GRAD, "alpha": ast.Name("y")}, "f")
+    known = {"grad": GRAD, "alpha": ast.Name("beta")}
+    assert str(substituted(formula, known, "f")) == "where(beta == 1, grad, grad * beta)"
+
+
+def test_an_argument_named_result_is_not_the_result():
+    rules = {"f": Rule(("result",), {"result": parse_formula("grad * result")})}
+    found = gradients({parse_formula("f(x)"): GRAD}, ("x",), rules.get, {})
+    assert str(found["x"]) == "grad * x"
 
 
 def test_depends_looks_everywhere():

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from tensorplay_core.codegen.contract import Contract, NativeFunction, Source, load_contract
@@ -56,6 +58,16 @@ def test_operators_that_are_made_of_math_are_written_out(contract):
 
 def test_numbers_are_computed_when_the_program_is_made(contract):
     assert steps(contract, "self * (2 * pi)") == ["t0 = mul(self, 6.283185307179586)", "return t0"]
+    assert steps(contract, "self * sqrt(2 / pi)") == [f"t0 = mul(self, {math.sqrt(2 / math.pi)!r})", "return t0"]
+    assert steps(contract, "self ** (2 ** 3)") == ["t0 = pow(self, 8)", "return t0"]
+    assert steps(contract, "self * 9 ** 9 ** 9 ** 9") == ["t0 = mul(self, inf)", "return t0"]
+    assert steps(contract, "where(1 < 2, self, nan) + where(False, 1, 2)") == ["t0 = add(self, 2)", "return t0"]
+    assert steps(contract, "where(silu(1) > 0, self, 0) * silu(1)") == [
+        f"t0 = mul(self, {1 / (1 + math.exp(-1))!r})",
+        "return t0",
+    ]
+    assert steps(contract, "self * -0.0") == ["t0 = mul(self, -0.0)", "return t0"]
+    assert steps(contract, "elu(1) > 0") == ["return True"]
     assert steps(contract, "self * 1 + 0 * self") == ["t0 = mul(0, self)", "t1 = add(self, t0)", "return t1"]
 
 
@@ -122,7 +134,8 @@ ERRORS = {
     "maximum(self)": "'maximum' lacks 'other': it is maximum(Tensor self, Tensor other) -> Tensor",
     "add(self, self, alpha=2)": "'add' in `math` leaves alpha at its default",
     "f(self)": "'my::f' is defined by itself",
-    "exp(2) * self": "`exp(2)` is a function of numbers alone; write its value",
+    "elu(self, alpha=self)": "'elu' takes a number as alpha, and `self` is a tensor",
+    "elu(self, 2 * (self + 1))": "'elu' takes a number as alpha, and `self` is a tensor",
     "grad * self": "no input is named 'grad'. Its inputs are self.",
 }
 
@@ -137,7 +150,10 @@ def test_what_math_cannot_say_is_told_with_a_caret(contract, math):
 @pytest.mark.parametrize(
     ("math", "func", "more", "expected"),
     [
+        ("self * exp(-alpha)", "my::f(Tensor self, Scalar alpha=1) -> Tensor", "tags: real", "`exp(-alpha)` is a function of a number alone, and of numbers `math` has + - * / ** only"),
         ("self * mode", "my::f(Tensor self, str mode) -> Tensor", "tags: real", "'mode' is a str; `math` computes with tensors and numbers"),
+        ("self * 2", 'my::f(Tensor self, str mode="x") -> Tensor', "tags: real", "'mode' is a str; `math` computes with tensors and numbers"),
+        ("self * 2", "my::f(Tensor self, Tensor? weight=None) -> Tensor", "tags: real", "'weight' is a Tensor?; `math` computes with tensors and numbers"),
         ("alpha * 2", "my::f(Scalar alpha) -> Tensor", "tags: real", "'my::f' has no tensor; `math` is computed element by element"),
         ("[self, self]", ONE, "tags: real", "math has 2 formulas, 'f' has 1 result"),
         ("self", "my::f(Tensor self) -> (Tensor, Tensor)", "tags: real", "math has 1 formula, 'f' has 2 results"),

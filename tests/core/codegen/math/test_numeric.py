@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import tensorplay as tp
+from tensorplay_core.codegen.formula import ast
 from tensorplay_core.codegen.formula.parser import parse_formula
+from tensorplay_core.codegen.math import algebra
 from tensorplay_core.codegen.math.differentiate import Rule
-from tensorplay_core.codegen.math.numeric import FUNCTIONS, evaluate, slope, values
+from tensorplay_core.codegen.math.numeric import FUNCTIONS, evaluate, slopes, values
 
 UNARY = [
     "neg", "abs", "sgn", "exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tanh", "sigmoid", "relu", "conj",
@@ -81,6 +83,12 @@ def test_a_slope_is_what_the_engine_computes_zero_times_infinity_included():
         "lt": Rule(("self", "other"), {}),
     }
     formula = parse_formula("where(x < 0, exp(x), 1)")
-    assert slope(formula, "x", {"x": -1.0}, rules.get) == pytest.approx(math.exp(-1))
-    assert slope(formula, "x", {"x": 1.0}, rules.get) == 0
-    assert math.isnan(slope(formula, "x", {"x": 1000.0}, rules.get))
+    assert slopes(formula, {"x": -1.0}, rules.get)["x"] == pytest.approx(math.exp(-1))
+    assert slopes(formula, {"x": 1.0}, rules.get)["x"] == 0
+    assert math.isnan(slopes(formula, {"x": 1000.0}, rules.get)["x"])
+    assert slopes(formula, {"x": 100.0}, rules.get)["x"] == 0
+    assert math.isnan(slopes(formula, {"x": 100.0}, rules.get, single=True)["x"])
+
+
+def test_an_integer_that_no_float_holds_is_infinite():
+    assert evaluate(algebra.sub(ast.Name("x"), algebra.number(10**400)), {"x": 1.0}) == -math.inf

@@ -55,6 +55,16 @@ def test_conjugates_are_kept_for_complex_numbers_and_taken_once():
     assert short("g * conj(x)", real=True) == "g * x"
 
 
+def test_numbers_that_overflow_are_infinite():
+    assert short("1e300 * x * 1e300") == "inf * x"
+    assert short("x / 1e300 / 1e300") == "0.0 * x"
+
+
+def test_a_long_product_is_not_multiplied_out():
+    product = " * ".join(f"(x + {i})" for i in range(1, 31))
+    assert short(f"{product} - y * {product}").count("x + ") <= 60
+
+
 def names():
     return st.sampled_from([ast.Name("x"), ast.Name("y"), *map(algebra.number, (0, 1, 2, 3, -1))])
 

@@ -13,7 +13,8 @@ import tensorplay as tp
 from tensorplay_core.autograd.node import MULTIPLE, PLAIN, SAVING, Node
 from tensorplay_core.codegen.context import CodegenContext, constant
 from tensorplay_core.codegen.generate import texts
-from tensorplay_core.codegen.targets.nodes import Plan, node_name, plan
+from tensorplay_core.codegen.targets.node_plan import Plan, plan
+from tensorplay_core.codegen.targets.nodes import node_name
 from tensorplay_core.ops import _generated_functional as F
 
 

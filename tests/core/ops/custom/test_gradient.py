@@ -504,3 +504,33 @@ def test_a_built_in_operator_has_a_gradient_already(mul):
     lib.close()
     tp.exp(x).sum().backward()
     assert x.grad.tolist() == [8.0]
+
+
+@pytest.mark.parametrize("write", [lambda g: g.mul_(3), lambda g: g[:1].zero_(), lambda g: g.add_(0)])
+def test_a_backward_that_writes_to_the_gradient_it_is_given_is_an_error(write):
+    op = custom_op("t::same", lambda x: x * 1, mutates_args=(), schema="(Tensor x) -> Tensor")
+
+    def backward(ctx, grad):
+        write(grad)
+        return grad
+
+    op.register_autograd(backward)
+    with pytest.raises(tp.AutogradError, match=r"(?s)wrote to a gradient .*test_gradient|test_gradient.*out-of-place"):
+        op(leaf([1.0, 2.0])).backward(tp.ones(2, dtype=tp.float64))
+
+
+def test_a_gradient_on_another_device_is_refused_and_a_number_is_moved():
+    given = [tp.ones(2, device="loopback")]
+    op = custom_op("t::same", lambda x: x * 1, mutates_args=(), schema="(Tensor x) -> Tensor")
+    op.register_autograd(lambda ctx, grad: given[0])
+    with pytest.raises(tp.AutogradError, match=r"(?s)gradient on loopback:0 for x, which is on cpu.*\.to\('cpu'\)"):
+        op(leaf([1.0, 2.0])).sum().backward()
+    x, given[0] = leaf(3.0), tp.tensor(2.0, device="loopback")
+    op(x).backward()
+    assert x.grad.item() == 2.0
+
+
+def test_the_remedy_for_a_view_is_not_a_gradient_that_would_be_refused():
+    op = custom_op("t::tail", lambda x: x[1:], mutates_args=(), schema="(Tensor(a) x) -> Tensor(a)")
+    with pytest.raises(tp.AutogradError, match="fix: define an operator that returns new tensors"):
+        op(leaf([1.0, 2.0])).sum().backward()

@@ -205,3 +205,17 @@ def test_wrong_mutates_args_are_answered():
 def test_what_python_knows_no_signature_of():
     with pytest.raises(tp.SchemaError, match="has no signature that Python knows"):
         infer_schema(max, mutates_args=())
+
+
+@pytest.mark.parametrize("value", [None, 3, [3], [None]])
+def test_mutates_args_that_are_no_names(value):
+    def function(x: tp.Tensor) -> tp.Tensor: ...
+
+    with pytest.raises(tp.SchemaError, match=r"(?s)collection of names or 'unknown', not .*mutates_args=\(\)"):
+        tp.library.infer_schema(function, mutates_args=value)
+
+
+def test_mutates_args_may_be_an_iterator():
+    def function(x: tp.Tensor, y: tp.Tensor) -> None: ...
+
+    assert tp.library.infer_schema(function, mutates_args=iter(["y"])) == "(Tensor x, Tensor(a1!) y) -> ()"

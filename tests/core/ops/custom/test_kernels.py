@@ -255,3 +255,81 @@ def test_a_kernel_that_needs_data_says_how_to_do_without():
 def test_a_kernel_of_operators_needs_no_fake():
     op = make(lambda x: x * 2 + 1)
     assert op(tp.ones(2, 3, device="meta")).shape == (2, 3)
+
+
+def test_a_tensor_that_another_call_has_returned_is_refused_because_it_has_that_calls_gradient():
+    kept = []
+
+    def cached(x):
+        kept.append(x * 2)
+        return kept[0]
+
+    op = make(cached)
+    first = op(tp.ones(2, requires_grad=True))
+    assert first.grad_fn is not None
+    with pytest.raises(tp.KernelError, match=r"(?s)requires grad already.*fix: return a new tensor, or a detach"):
+        op(tp.ones(2, requires_grad=True))
+    weight = tp.ones(2, requires_grad=True)
+    with pytest.raises(tp.KernelError, match="requires grad already"):
+        make(lambda x: weight)(tp.ones(2))
+
+
+def test_so_is_one_in_a_list():
+    weight = tp.ones(2, requires_grad=True)
+    with pytest.raises(tp.KernelError, match="requires grad already"):
+        make(lambda x: [x + 1, weight], "(Tensor x) -> Tensor[]")(tp.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (lambda x: [x + 1, x], r"item 1 of its result is the argument x itself"),
+        (
+            lambda x: (lambda y: [y, x + 1, y[:1]])(x * 2),
+            r"item 2 of its result shares memory with item 0 of its result",
+        ),
+        (lambda x: [x + 1, None], r"a list of 2, with None at 1; .*return a list of Tensors"),
+    ],
+)
+def test_of_a_list_the_item_is_named_that_is_wrong(result, message):
+    with pytest.raises(tp.KernelError, match=f"(?s){message}"):
+        make(result, "(Tensor x) -> Tensor[]")(tp.ones(2))
+
+
+def fake_of(fake, schema="(Tensor x) -> Tensor"):
+    op = make(lambda x: None, schema)
+    op.register_fake(fake)
+    return op(tp.ones(2, device="meta"))
+
+
+@pytest.mark.parametrize("fake", [lambda x: x if x.sum() > 0 else x * 2, lambda x: tp.from_numpy(x.numpy())])
+def test_a_fake_that_asks_for_elements_is_named_with_what_it_may_ask_for(fake):
+    with pytest.raises(tp.NoDataError, match=r"(?s)t::op: its fake \(.*test_kernels.py:\d+\) asks.*shapes, dtypes"):
+        fake_of(fake)
+
+
+def test_a_fake_that_returns_something_else_is_called_a_fake():
+    with pytest.raises(tp.KernelError, match=r"its fake .* returned a tensor on cpu, where a fake's are on meta"):
+        fake_of(lambda x: tp.ones(2))
+    with pytest.raises(tp.KernelError, match=r"its fake .* returned ndarray"):
+        fake_of(lambda x: np.ones(2))
+
+
+def test_a_fake_that_gives_back_its_argument_tells_of_another_tensor():
+    op = make(lambda x: None, "(Tensor x) -> (Tensor, Tensor[])")
+    op.register_fake(lambda x: (x, [x, x[:1]]))
+    x = tp.ones(2, device="meta")
+    first, (second, third) = op(x)
+    first.add_(1), second.add_(1), third.add_(1)
+    assert len({id(x), id(first), id(second), id(third)}) == 4 and x._version[0] == 0 and third.shape == (1,)
+
+
+def test_an_argument_named_by_a_word_of_python_has_an_underscore_in_functions():
+    schema = "(Tensor x, int from, *, int lambda=3) -> Tensor"
+    op = make(lambda x, from_, *, lambda_: x * from_ + lambda_, schema)
+    op.register_fake(lambda x, from_, *, lambda_: x.new_empty((from_, lambda_)))
+    assert op(tp.ones(1), 2).tolist() == [5.0] and op(tp.ones(1), from_=2, lambda_=4).tolist() == [6.0]
+    assert op(tp.ones(1, device="meta"), 2, lambda_=4).shape == (2, 4)
+    assert make(lambda x, a, **rest: x * rest["lambda"], schema)(tp.ones(1), 2).tolist() == [3.0]
+    with pytest.raises(tp.RegistrationError, match="lambda"):
+        make(lambda x, a, *, lambd: x, schema)

@@ -90,7 +90,7 @@ def test_a_kernel_whose_arguments_do_not_fit_is_refused_with_both_signatures(dou
             tp.RegistrationError, match=r"(?s)signature is \(x, y\) \(.*test_registration.py:\d+\).*t::double\("
         ):
             register(lambda x, y: x)
-        with pytest.raises(tp.RegistrationError, match="a kernel is a callable, not 3"):
+        with pytest.raises(tp.RegistrationError, match=r"a (kernel|fake) is a callable, not 3"):
             register(3)
 
 
@@ -186,3 +186,34 @@ def test_names_of_the_library_module():
     assert isinstance(tp.library, types.ModuleType)
     with pytest.raises(AttributeError, match=r"no attribute 'custom_opp'. Did you mean 'custom_op'"):
         _ = tp.library.custom_opp
+
+
+def test_the_overload_without_a_name_may_be_called_default_everywhere():
+    made = tp.library.custom_op("t::plain.default", lambda x: x * 2, mutates_args=(), schema="(Tensor x) -> Tensor")
+    assert made._opoverload is tp.ops.t.plain.default and tp.ops.t.plain.overloads() == ["default"]
+    tp.library.register_fake("t::plain.default", lambda x: x.new_empty((7,)))
+    assert tp.ops.t.plain(tp.ones(2, device="meta")).shape == (7,)
+
+
+def test_a_name_of_several_overloads_asks_which_one_and_of_one_means_that_one():
+    tp.library.custom_op("t::pick.one", lambda x: x * 2, mutates_args=(), schema="(Tensor x) -> Tensor")
+    tp.library.register_fake("t::pick", lambda x: x.new_empty((7,)))
+    assert tp.ops.t.pick.one(tp.ones(2, device="meta")).shape == (7,)
+    tp.library.custom_op("t::pick.two", lambda x, n: x * n, mutates_args=(), schema="(Tensor x, int n) -> Tensor")
+    with pytest.raises(tp.ArgumentError, match=r"t::pick has several overloads\nfix: name one of one, two"):
+        tp.library.register_fake("t::pick", lambda x: x)
+
+
+def test_one_tag_may_be_written_alone():
+    made = tp.library.custom_op(
+        "t::noise", lambda x: x * 2, mutates_args=(), schema="(Tensor x) -> Tensor", tags="random"
+    )
+    lib = tp.library.Library("t", "FRAGMENT")
+    tp.library.define("t::defined", "(Tensor x) -> Tensor", tags="random", lib=lib)
+    assert made._opoverload.tags == tp.ops.t.defined.default.tags == ("random",)
+    lib.close()
+
+
+def test_a_wrong_device_type_is_offered_each_near_one_once(double):
+    with pytest.raises(tp.RegistrationError, match=r"no device type 'cudda'. Did you mean 'cuda'\?$"):
+        double.register_kernel("cudda", lambda x: x)

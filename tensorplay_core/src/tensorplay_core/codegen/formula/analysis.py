@@ -174,11 +174,15 @@ def analyze(scope: Scope, formulas: Mapping[str, Expr]) -> Analysis:
         >>> found.value_readers("other")
         ('self',)
     """
-    found = {key: uses_of(scope, expr) for key, expr in formulas.items()}
-    total = Uses()
-    for uses in found.values():
-        total = total.union(uses)
-    return Analysis(found, total)
+    return combined({key: uses_of(scope, expr) for key, expr in formulas.items()})
+
+
+def combined(found: Mapping[str, Uses]) -> Analysis:
+    """What formulas read together, from what each of them does."""
+    first, *others = found.values() or (Uses(),)
+    for uses in others:
+        first = first.union(uses)
+    return Analysis(found, first)
 
 
 def uses_of(scope: Scope, expr: Expr) -> Uses:

@@ -231,10 +231,11 @@ class _Parser:
         return self.tokens[self.at]
 
     def is_operator(self, text: str) -> bool:
-        return self.current.kind is TokenKind.OPERATOR and self.current.text == text
+        token = self.tokens[self.at]
+        return token.text == text and token.kind is TokenKind.OPERATOR
 
     def take(self, text: str) -> bool:
-        token = self.current
+        token = self.tokens[self.at]
         if token.text != text or token.kind not in (TokenKind.OPERATOR, TokenKind.KEYWORD):
             return False
         self.at += 1
@@ -249,6 +250,8 @@ class _Parser:
         raise FormulaError(reason, self.text, self.current.position)
 
     def check_depth(self, expr: Expr) -> None:
+        if len(self.tokens) <= MAX_DEPTH:
+            return  # every node has a token of its own
         layer, depth = [expr], 0
         while layer:
             depth += 1

@@ -24,6 +24,8 @@ _FOREIGN_KEYWORDS = frozenset(keyword.kwlist) - KEYWORDS - frozenset(CONSTANTS)
 _SPACE = re.compile(r"[ \t\r\n]+")
 _NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SYNTAX = re.compile(rf"\s*(?:[:('\"0-9]|(?!(?:{'|'.join(sorted(KEYWORDS))})\b)[A-Za-z_])")
+"""What follows a word of Python that is meant as such, ``lambda x:`` or ``for x in``, and never a name."""
 _OPERATOR = re.compile(r"\*\*|//|==|!=|<=|>=|[-+*/%@<>()\[\],.:=]")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
 _HABITS = {
@@ -124,7 +126,7 @@ def _token(text: str, start: int) -> tuple[Token, int]:
     name = _NAME.match(text, start)
     if name is not None:
         word = name.group()
-        if word in _FOREIGN_KEYWORDS:
+        if word in _FOREIGN_KEYWORDS and _SYNTAX.match(text, name.end()):  # else it may be an argument's name
             raise FormulaError(
                 f"'{word}' is a word of Python that formulas do not have; a formula is one expression", text, start
             )

@@ -7,6 +7,7 @@ branch that is not taken cannot put a NaN into one that is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 
@@ -33,7 +34,7 @@ def number(value: int | float | Fraction) -> Expr:
     """
     if value != value:
         return ast.Constant("nan")
-    if value < 0:
+    if value < 0 or (isinstance(value, float) and math.copysign(1, value) < 0):
         return ast.Unary("-", number(-value))
     if isinstance(value, Fraction):
         top = ast.Number(str(value.numerator))
@@ -130,12 +131,19 @@ def where(condition: Expr, a: Expr, b: Expr) -> Expr:
 
 
 def compare(operator: str, a: Expr, b: Expr) -> Expr:
-    """A comparison; of two literals its truth."""
-    x, y = value_of(a), value_of(b)
+    """A comparison; of two literals, or quotients of literals, its truth."""
+    x, y = _quotient(a), _quotient(b)
     if x is None or y is None:
         return ast.Compare(operator, a, b)
     truth = {"<": x < y, "<=": x <= y, ">": x > y, ">=": x >= y, "==": x == y, "!=": x != y}[operator]
     return ast.Constant(str(truth))
+
+
+def _quotient(expr: Expr) -> float | None:
+    match expr:
+        case ast.Binary(operator="/", left=a, right=b) if (y := value_of(b)) and (x := value_of(a)) is not None:
+            return x / y
+    return value_of(expr)
 
 
 def call(name: str, args: tuple[Expr, ...]) -> Expr:

@@ -118,7 +118,7 @@ def _passed_back(
     if rule is None:
         raise NoRule(name, "has no derivative record")
     given = dict(zip(rule.arguments, args, strict=False))
-    known = {**rule.defaults, **given, "result": result.get(node, node)}
+    known = {**rule.defaults, "result": result.get(node, node), **given}
 
     def back(argument: str, grad: Expr) -> Expr:
         """A formula is linear in the gradient, so each branch of a gradient goes through it alone."""
@@ -154,9 +154,10 @@ def substituted(expr: Expr, known: Mapping[str, Expr], operator: str) -> Expr:
             case _ if algebra.value_of(expr) is not None:
                 return expr
             case ast.Conditional(condition=condition, then=then, otherwise=otherwise):
-                truth = algebra.value_of(build(condition))
-                if truth is None:
-                    raise NoRule(operator, f"has a derivative that asks `{condition}`")
+                asked = build(condition)
+                truth = algebra.value_of(asked)
+                if truth is None:  # it depends on an argument that is a number
+                    return algebra.where(asked, build(then), build(otherwise))
                 return build(then if truth else otherwise)
             case ast.Method(object=receiver, name=name, args=args, kwargs=()):
                 return algebra.call(name, (build(receiver), *map(build, args)))

@@ -11,6 +11,7 @@ from tensorplay_core.codegen.formula import ast
 from tensorplay_core.codegen.formula.ast import Expr
 from tensorplay_core.codegen.formula.tokens import FormulaError
 from tensorplay_core.codegen.math import algebra
+from tensorplay_core.codegen.math.numeric import FUNCTIONS, evaluate
 from tensorplay_core.errors import did_you_mean
 from tensorplay_core.types.program import Number, Operand, Program, Step
 from tensorplay_core.types.schema import Argument, BaseType
@@ -68,7 +69,7 @@ def checked(function: NativeFunction, expr: Expr, find: Find, names: Mapping[str
         if found is None:
             raise fail(f"`{node}` is not pointwise; `math` has + - * / **, comparisons and pointwise operators", node)
         args = tuple(build(a) for a in found[1])
-        return attrs.evolve(algebra.plain(found[0], args), position=node.position)
+        return attrs.evolve(_computed(algebra.plain(found[0], args), find), position=node.position)
 
     def called(name: str, args: tuple[Expr, ...], kwargs: tuple[tuple[str, Expr], ...], node: Expr) -> Expr:
         operator = find(name)
@@ -79,9 +80,44 @@ def checked(function: NativeFunction, expr: Expr, find: Find, names: Mapping[str
         full = tuple(build(a) for a in bound(operator, args, kwargs, node))
         if name == "where" and not is_condition(full[0], find):
             raise fail("the condition of where is a comparison", node)
-        return attrs.evolve(algebra.plain(operator.name, full), position=node.position)
+        for argument, value in zip(operator.schema.arguments, full, strict=False):
+            if is_number(argument) and (tensors := [n for n in ast.walk(value) if _is_tensor(n)]):
+                raise fail(f"'{name}' takes a number as {argument.name}, and `{tensors[0]}` is a tensor", value)
+        return attrs.evolve(_computed(algebra.plain(operator.name, full), find), position=node.position)
+
+    def _is_tensor(node: Expr) -> bool:
+        return isinstance(node, ast.Name) and node.name in arguments and not is_number(arguments[node.name])
 
     return build(expr)
+
+
+def _computed(expr: Expr, find: Find) -> Expr:
+    """Returns the value of a function of literals, and the branch of a ``where`` that is always taken."""
+    found = algebra.as_call(expr)
+    if found is None or algebra.value_of(expr) is not None:
+        return expr
+    name, args = found
+    values = [algebra.value_of(arg) for arg in args]
+    if name == "where" and values[0] is not None:
+        return args[1] if values[0] else args[2]
+    if name in ("div", "where") or any(isinstance(node, ast.Name) for node in ast.walk(expr)):
+        return expr  # a quotient stays exact
+    if not _is_computable(full := written_out(expr, find)):
+        return expr
+    if name in algebra.COMPARISONS.values():
+        return ast.Constant(str(bool(evaluate(full, {}))))
+    computed = evaluate(full, {})
+    whole = name in ("pow", "abs", "sgn", "maximum", "minimum", "relu") and all(isinstance(v, int) for v in values)
+    if whole and abs(computed) < 2**53 and computed == int(computed):
+        return algebra.number(int(computed))
+    return algebra.number(computed)
+
+
+def _is_computable(expr: Expr) -> bool:
+    """Whether a formula is a number that can be computed here."""
+    calls = (algebra.as_call(node) for node in ast.walk(expr))
+    names = any(isinstance(node, ast.Name) for node in ast.walk(expr))
+    return not names and all(found is None or found[0] in FUNCTIONS for found in calls)
 
 
 def _not_usable(operator: NativeFunction) -> str:
@@ -145,12 +181,13 @@ def _with(expr: Expr, values: Mapping[str, Expr]) -> Expr:
     return ast.transform(expr, lambda node: values.get(node.name) if isinstance(node, ast.Name) else None)
 
 
-def program(function: NativeFunction, exprs: tuple[Expr, ...]) -> Program:
+def program(function: NativeFunction, exprs: tuple[Expr, ...], find: Find) -> Program:
     """Returns the steps that compute formulas, each common subexpression once.
 
     Args:
         function: the operator.
         exprs: one formula for each result, checked and written out.
+        find: gives an operator by name.
 
     Raises:
         FormulaError: a function of numbers alone, which is not computed by arrays.
@@ -169,14 +206,20 @@ def program(function: NativeFunction, exprs: tuple[Expr, ...]) -> Program:
             return known[expr]
         value = algebra.value_of(expr)
         if value is not None:
-            return value
+            return bool(value) if is_condition(expr, find) else value
         found = algebra.as_call(expr)
         assert found is not None, expr
+        if found[0] == "where" and not isinstance(truth := visit(found[1][0]), str):
+            return visit(found[1][1 if truth else 2])
         operands = [visit(a) for a in found[1]]
+        if not any(isinstance(o, str) for o in operands) and _is_computable(expr):
+            computed = evaluate(expr, {})  # of literals, such as 1 / 3
+            return bool(computed) if is_condition(expr, find) else computed
         name = next(fresh)
         if all(not isinstance(o, str) or o in of_numbers for o in operands):
             if found[0] not in _ON_NUMBERS:
-                raise FormulaError(f"`{expr}` is a function of numbers alone; write its value", "", expr.position)
+                reason = f"`{expr}` is a function of a number alone, and of numbers `math` has + - * / ** only"
+                raise FormulaError(reason, "", expr.position)
             scalar_steps.append((name, found[0], *operands))
             of_numbers.add(name)
         else:

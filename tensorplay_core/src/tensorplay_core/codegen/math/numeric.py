@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from ctypes import c_float
+from fractions import Fraction
 from functools import lru_cache
+from typing import NamedTuple
 
 from tensorplay_core.codegen.formula import ast
 from tensorplay_core.codegen.formula.ast import Expr
@@ -88,6 +90,73 @@ FUNCTIONS: Functions = {
 """Operators of the contract, for one element in double precision."""
 
 
+class Tape(NamedTuple):
+    """A formula as numbered steps, made once and run at every point.
+
+    Attributes:
+        exprs: every subexpression, each after its parts.
+        literals: which of them are numbers: in double precision, and rounded to single.
+        names: which of them are names.
+        steps: which of them are calls: the operator, and where its operands are.
+    """
+
+    exprs: tuple[Expr, ...]
+    literals: tuple[tuple[int, float, float], ...]
+    names: tuple[tuple[int, str], ...]
+    steps: tuple[tuple[int, str, tuple[int, ...]], ...]
+
+    def run(self, point: Point, functions: Functions, *, single: bool = False) -> list[float]:
+        """Returns the value of every subexpression, as :func:`evaluate` computes the last."""
+        known = [0.0] * len(self.exprs)
+        for i, double, rounded in self.literals:
+            known[i] = rounded if single else double
+        for i, name in self.names:
+            known[i] = c_float(point[name]).value if single else point[name]
+        for i, operator, operands in self.steps:
+            result = _applied(functions[operator], [known[k] for k in operands])
+            known[i] = c_float(result).value if single else result
+        return known
+
+
+@lru_cache(maxsize=4096)
+def tape(expr: Expr) -> Tape:
+    """Returns a formula's steps.
+
+    Example:
+        >>> from tensorplay_core.codegen.formula.parser import parse_formula
+        >>> tape(parse_formula("x + x * 2")).steps
+        ((2, 'mul', (0, 1)), (3, 'add', (0, 2)))
+    """
+    places: dict[Expr, int] = {}
+    literals, names, steps = [], [], []
+
+    def visit(expr: Expr) -> int:
+        if expr in places:
+            return places[expr]
+        value, found = algebra.value_of(expr), algebra.as_call(expr)
+        operands = () if value is not None or found is None else tuple([visit(a) for a in found[1]])
+        i = places[expr] = len(places)
+        if value is not None:
+            literals.append((i, as_float(value), c_float(as_float(value)).value))
+        elif isinstance(expr, ast.Name):
+            names.append((i, expr.name))
+        else:
+            assert found is not None, expr
+            steps.append((i, found[0], operands))
+        return i
+
+    visit(expr)
+    return Tape(tuple(places), tuple(literals), tuple(names), tuple(steps))
+
+
+def as_float(value: float | Fraction) -> float:
+    """Returns a number as a float; an infinity for an integer that is too long."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
 def evaluate(expr: Expr, point: Point, functions: Functions = FUNCTIONS, *, single: bool = False) -> float:
     """Returns a formula's value at a point.
 
@@ -102,30 +171,13 @@ def evaluate(expr: Expr, point: Point, functions: Functions = FUNCTIONS, *, sing
         >>> evaluate(parse_formula("x / x"), {"x": 0.0}), evaluate(parse_formula("exp(x)"), {"x": 1000.0})
         (nan, inf)
     """
-    return values(expr, point, functions, single=single)[expr]
+    return tape(expr).run(point, functions, single=single)[-1]
 
 
 def values(expr: Expr, point: Point, functions: Functions = FUNCTIONS, *, single: bool = False) -> dict[Expr, float]:
     """Returns the value of every subexpression; see :func:`evaluate`."""
-    known: dict[Expr, float] = {}
-
-    def visit(expr: Expr) -> float:
-        if expr in known:
-            return known[expr]
-        value = algebra.value_of(expr)
-        if value is not None:
-            result = float(value)
-        elif isinstance(expr, ast.Name):
-            result = point[expr.name]
-        else:
-            found = algebra.as_call(expr)
-            assert found is not None, expr
-            result = _applied(functions[found[0]], [visit(a) for a in found[1]])
-        known[expr] = result = c_float(result).value if single else result
-        return result
-
-    visit(expr)
-    return known
+    steps = tape(expr)
+    return dict(zip(steps.exprs, steps.run(point, functions, single=single), strict=True))
 
 
 def _applied(function: Callable[..., float], args: list[float]) -> float:
@@ -137,8 +189,10 @@ def _applied(function: Callable[..., float], args: list[float]) -> float:
         return math.nan
 
 
-def slope(expr: Expr, name: str, point: Point, rules: Rules, functions: Functions = FUNCTIONS) -> float:
-    """Returns a formula's derivative at a point as the engine computes it: every record's formula, step by step.
+def slopes(
+    expr: Expr, point: Point, rules: Rules, functions: Functions = FUNCTIONS, *, single: bool = False
+) -> dict[str, float]:
+    """Returns a formula's derivatives at a point as the engine computes them: every record's formula, step by step.
 
     Where the engine would meet ``0 * inf``, so does this, and the answer is NaN.
 
@@ -147,31 +201,43 @@ def slope(expr: Expr, name: str, point: Point, rules: Rules, functions: Function
         >>> from tensorplay_core.codegen.math.differentiate import Rule
         >>> formulas = {"self": parse_formula("grad * other"), "other": parse_formula("grad * self")}
         >>> rules = {"mul": Rule(("self", "other"), formulas)}
-        >>> slope(parse_formula("x * x"), "x", {"x": 3.0}, rules.get)
-        6.0
+        >>> slopes(parse_formula("x * x"), {"x": 3.0}, rules.get)
+        {'x': 6.0}
     """
-    known = values(expr, point, functions)
-    adjoints: dict[Expr, float] = {expr: 1.0}
-    for node in reversed(known):  # a subexpression was computed before whatever uses it
-        found = algebra.as_call(node)
-        adjoint = adjoints.get(node)
-        if found is None or adjoint is None:
+    steps = tape(expr)
+    known = steps.run(point, functions, single=single)
+    adjoints: list[float | None] = [None] * len(known)
+    adjoints[-1] = 1.0
+    for i, names, edges in _backward(expr, rules):
+        adjoint = adjoints[i]
+        if adjoint is None:
             continue
-        rule = rules(found[0])
-        if rule is None:
-            raise NoRule(found[0], "has no derivative record")
-        given = dict(zip(rule.arguments, found[1], strict=False))
-        local = {**{n: known[a] for n, a in given.items()}, "grad": adjoint, "result": known[node]}
-        for argument, child in given.items():
-            if argument in rule.formulas and algebra.value_of(child) is None:
-                formula = _local_formula(rule.formulas[argument], tuple(local), tuple(rule.defaults.items()), found[0])
-                adjoints[child] = adjoints.get(child, 0.0) + evaluate(formula, local, functions)
-    return adjoints.get(ast.Name(name), 0.0)
+        local = {"result": known[i], **{name: known[k] for name, k in names}, "grad": adjoint}
+        for formula, child in edges:
+            contribution = formula.run(local, functions, single=single)[-1]
+            adjoints[child] = contribution + (adjoints[child] or 0.0)
+    return {name: adjoints[i] or 0.0 for i, name in steps.names}
+
+
+Edges = tuple[tuple[Tape, int], ...]
 
 
 @lru_cache(maxsize=1024)
-def _local_formula(
-    formula: Expr, names: tuple[str, ...], defaults: tuple[tuple[str, Expr], ...], operator: str
-) -> Expr:
-    """Returns a record's formula in the language of :func:`evaluate`; the same for every point."""
-    return substituted(formula, {**dict(defaults), **{name: ast.Name(name) for name in names}}, operator)
+def _backward(expr: Expr, rules: Rules) -> tuple[tuple[int, tuple[tuple[str, int], ...], Edges], ...]:
+    """Returns the calls of a formula, the last first: its operands by name, and the formula of each one's gradient."""
+    steps = tape(expr)
+    literal = {i for i, _, _ in steps.literals}
+    found = []
+    for i, operator, operands in reversed(steps.steps):
+        rule = rules(operator)
+        if rule is None:
+            raise NoRule(operator, "has no derivative record")
+        names = tuple(zip(rule.arguments, operands, strict=False))
+        local = {name: ast.Name(name) for name in ("result", *(name for name, _ in names), "grad")}
+        edges = tuple(
+            (tape(substituted(rule.formulas[name], {**rule.defaults, **local}, operator)), child)
+            for name, child in names
+            if name in rule.formulas and child not in literal
+        )
+        found.append((i, names, edges))
+    return tuple(found)

@@ -97,7 +97,7 @@ def _completed(function: NativeFunction, operators: Operators) -> NativeFunction
             expr = checked(function, formula.expr, operators.find, operators.names)
             formulas.append(attrs.evolve(formula, expr=expr))
             written = tuple(written_out(f.expr, operators.find) for f in formulas)
-            steps = program(function, written)
+            steps = program(function, written, operators.find)
         except FormulaError as error:
             _fail(formula.text, error.reason, error.position)
     return _with_implied_rules(attrs.evolve(function, formulas=tuple(formulas), program=steps), operators.find)
@@ -110,6 +110,9 @@ def _with_implied_rules(function: NativeFunction, find: Find) -> NativeFunction:
         _fail(
             text, f"'{function.display_name}' has `math`, so its Composite kernel is explicit, not {function.composite}"
         )
+    for argument in function.schema.arguments:
+        if str(argument.type) != "Tensor" and not is_number(argument):
+            _fail(text, f"'{argument.name}' is a {argument.type}; `math` computes with tensors and numbers")
     tensors = [a for a in function.schema.arguments if a.type.is_tensor]
     if not tensors:
         _fail(text, f"'{function.display_name}' has no tensor; `math` is computed element by element")

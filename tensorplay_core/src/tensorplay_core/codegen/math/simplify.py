@@ -12,9 +12,11 @@ from fractions import Fraction
 from tensorplay_core.codegen.formula import ast
 from tensorplay_core.codegen.formula.ast import Expr
 from tensorplay_core.codegen.math.algebra import ONE, ZERO, as_call, call, number, rebuilt, value_of, where
+from tensorplay_core.codegen.math.numeric import FUNCTIONS, as_float
 
 _LONGEST_POWER = 3  # `x * x * x` is faster than `x ** 3`, and exact more often
 _EXPONENTS = (2, 3, -1, -2, -3)
+_MOST_TERMS = 64
 
 
 Factors = dict[Expr, int]
@@ -160,14 +162,16 @@ def _one_of(terms: list[Term]) -> Term:
     return terms[0] if len(terms) == 1 else (Fraction(1), {_written(terms): 1}) if terms else (Fraction(0), {})
 
 
-def _expanded(term: Term) -> list[Term]:
-    """Multiplies out the first powers of sums among a term's factors."""
+def _expanded(term: Term, limit: int = _MOST_TERMS) -> list[Term]:
+    """Multiplies out the first powers of sums among a term's factors, as far as that makes few terms."""
     coefficient, factors = term
     for factor, exponent in factors.items():
         if exponent > 0 and isinstance(factor, ast.Binary) and factor.operator in ("+", "-"):
             rest = {f: k for f, k in factors.items() if f != factor} | ({factor: exponent - 1} if exponent > 1 else {})
             parts = [_product((coefficient, rest), part) for part in _terms(factor, False)]
-            return [t for part in parts for t in _expanded(part)]
+            if len(parts) > limit:
+                return [term]
+            return [t for part in parts for t in _expanded(part, limit // len(parts))]
     return [term]
 
 
@@ -206,9 +210,9 @@ def _literals(coefficient: Fraction, factors: Mapping[Expr, int]) -> tuple[list[
     """Returns what a term is multiplied by and divided by, all its numbers in one; nothing for 1 and -1."""
     floats = [(value, k) for f, k in factors.items() if isinstance(value := value_of(f), float) and value == value]
     if floats:
-        product = float(coefficient)
+        product = as_float(coefficient)
         for value, exponent in floats:
-            product *= value**exponent
+            product *= FUNCTIONS["pow"](value, exponent)
         return [number(product)] if abs(product) != 1 else [], []
     top = [number(coefficient.numerator)] if abs(coefficient.numerator) != 1 else []
     return top, [number(coefficient.denominator)] if coefficient.denominator != 1 else []

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from tensorplay_core.codegen.context import CodegenContext, constant, indent, tuple_lines, wrapped
 from tensorplay_core.codegen.contract import Derivative, NativeFunction
 from tensorplay_core.codegen.signatures import NOT_PROMOTED, default_text, promoted, takes_numbers
-from tensorplay_core.codegen.targets.nodes import Plan, plan
+from tensorplay_core.codegen.targets.node_plan import Plan, plan
 from tensorplay_core.types.schema import Argument
 
 RESULT_TYPES = {

@@ -1,7 +1,7 @@
 """Target ``nodes``: the autograd node of each derivative record.
 
 What a node saves, what its backward reads and where it is attached all come from one analysis of the formulas
-(:class:`Plan`); the fast path of the functional target inlines the same statements.
+(``node_plan.py``); the fast path of the functional target inlines the same statements.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from tensorplay_core.codegen.context import (
 )
 from tensorplay_core.codegen.contract import Derivative
 from tensorplay_core.codegen.formula import ast
-from tensorplay_core.codegen.formula.analysis import LENGTH, PRESENT
 from tensorplay_core.codegen.formula.ast import Expr
 from tensorplay_core.codegen.formula.layout import layout
-from tensorplay_core.codegen.formula.rewrite import Definition, replace_metadata, saved_name
+from tensorplay_core.codegen.formula.rewrite import Definition, replace_metadata
 from tensorplay_core.codegen.pointwise import is_pointwise
 from tensorplay_core.codegen.signatures import default_text
-from tensorplay_core.codegen.targets.node_edges import any_present, kept_lengths, local, needed, nothing, unpacked
+from tensorplay_core.codegen.targets.node_edges import any_present, local, needed, nothing, unpacked
 from tensorplay_core.codegen.targets.node_names import apart
+from tensorplay_core.codegen.targets.node_plan import Plan, Saved, plan
 from tensorplay_core.types.schema import Argument
 
 NAME = "nodes"
@@ -44,170 +44,6 @@ _MODULE = re.compile(r"(?<![\w.])([A-Z_]+)\.")
 def node_name(derivative: Derivative) -> str:
     """Returns the name of a record's node class, such as ``MaxDimBackward``."""
     return contract_names.node_name(derivative.function.base_name)
-
-
-@attrs.frozen
-class Saved:
-    """One entry of a node's ``saved``.
-
-    Attributes:
-        name: the local name in the backward, and the argument, result or metadata that is saved.
-        kind: ``tensor``, ``tensors`` (a list), ``result`` or ``value``.
-        text: the Python text that computes a value from the call's arguments.
-        readers: the inputs whose formulas read it.
-    """
-
-    name: str
-    kind: str
-    text: str
-    readers: tuple[str, ...]
-
-
-@attrs.frozen
-class Plan:
-    """What is generated for one derivative record."""
-
-    derivative: Derivative
-    inputs: tuple[str, ...]
-    lists: frozenset[str]
-    saved: tuple[Saved, ...]
-    given: Mapping[str, str] = attrs.field(factory=dict)
-    """A name that a node cannot use to the one that the signature has; the record here has the first."""
-
-    @property
-    def kind(self) -> str | None:
-        """The node's kind, where it is not the plain one: the engine frees a node that saved tensors."""
-        if len(self.derivative.schema.returns) > 1:
-            return "MULTIPLE"
-        return "SAVING" if any(entry.kind != "value" for entry in self.saved) else None
-
-    @property
-    def saves_input(self) -> tuple[str, ...]:
-        """The inputs whose values are saved."""
-        return tuple(self.given.get(e.name, e.name) for e in self.saved if e.kind in ("tensor", "tensors"))
-
-    def saved_items(self, result: str, node: str, edges: dict[str, str]) -> list[str]:
-        """Returns the items of ``saved`` as Python text, for ``record``.
-
-        Args:
-            result: the name of the result.
-            node: the name of the node.
-            edges: input to the name of its edge.
-        """
-        items = []
-        for entry in self.saved:
-            if entry.kind == "value":
-                items.append(self.value_text(entry, {}, result))
-            elif entry.kind == "result":
-                what = result if len(self.derivative.schema.returns) == 1 else f"{result}[{self._output(entry.name)}]"
-                items.append(f"save({what}, {node})")
-            elif entry.kind == "tensors":
-                items.append(f"tuple([save(x) for x in {entry.name}])")
-            else:
-                items.append(f"save({entry.name}){self.only_if_read(entry, edges)}")
-        return items
-
-    def fast_items(self, names: Mapping[str, str], edges: dict[str, str], types: dict[str, str]) -> list[str]:
-        """Returns the same for the fast path, where ``save`` is inlined: there the types are known and none is special.
-
-        Args:
-            names: argument to the Python text that stands for it.
-            edges: input to the name of its edge.
-            types: tensor argument to the Python text of its type.
-        """
-        items = []
-        for entry in self.saved:
-            x, node = names.get(entry.name, ""), edges.get(entry.name, "None")
-            if entry.kind == "value":
-                items.append(self._owned(entry, self.value_text(entry, names, "y")))
-            elif entry.kind == "result":
-                items.append("(r, o, None, w, 0)")
-            else:
-                cell = f"v := {x}._version or version_of({x})"
-                condition = self.only_if_read(entry, edges)
-                items.append(f"({x}._array, {types[entry.name]}, {node}, {cell}, v[0]){condition}")
-        return items
-
-    def _owned(self, entry: Saved, text: str) -> str:
-        """Returns the text of a value that nobody can change later: a list of the caller's as a tuple."""
-        argument = self.derivative.schema.argument(entry.name)
-        if argument is None or not argument.type.is_list:
-            return text
-        alone = [f"{text} is None"] * argument.type.is_optional
-        alone += [f"{text}.__class__ is int"] * (argument.type.list_size is not None)
-        return f"{text} if {' or '.join(alone)} else tuple({text})" if alone else f"tuple({text})"
-
-    @property
-    def saves_result(self) -> bool:
-        """Whether the result itself is saved."""
-        return any(entry.kind == "result" for entry in self.saved)
-
-    def only_if_read(self, entry: Saved, edges: dict[str, str]) -> str:
-        """Returns the condition under which an input is saved: that a formula which reads it will run."""
-        if len(self.inputs) < 2 or not entry.readers or set(entry.readers) == set(self.inputs) or not edges:
-            return ""
-        return f" if {' or '.join(f'{edges[r]} is not None' for r in entry.readers)} else None"
-
-    def value_text(self, entry: Saved, names: Mapping[str, str], result: str) -> str:
-        """Returns the Python text of a saved value."""
-        return _renamed(entry.text, names, result, self.derivative)
-
-    def _output(self, name: str) -> int:
-        return self.derivative.schema.return_names.index(name)
-
-
-def _renamed(text: str, rename: Mapping[str, str], result: str, derivative: Derivative) -> str:
-    head, dot, rest = text.partition(".")
-    if head.startswith(("tuple(", "[")):
-        return text
-    names = derivative.schema.return_names
-    if head in names and derivative.schema.argument(head) is None:
-        head = result if len(names) == 1 else f"{result}[{names.index(head)}]"
-    return rename.get(head, head) + dot + rest
-
-
-_METADATA = {
-    "shape": "{0}.shape",
-    "ndim": "{0}.ndim",
-    "numel": "{0}.numel()",
-    "dtype": "{0}.dtype",
-    "device": "{0}.device",
-    "stride": "{0}.stride()",
-    "is_complex": "{0}.is_complex()",
-    PRESENT: "{0} is not None",
-}
-
-
-def plan(derivative: Derivative) -> Plan:
-    """Decides what a record's node saves."""
-    schema, analysis = derivative.schema, derivative.analysis
-    lists = frozenset(a.name for a in schema.arguments if a.type.is_tensor_list)
-    inputs = tuple(a.name for a in derivative.inputs)
-    saved = []
-
-    def readers(keys: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(target for f in derivative.formulas if f.key in keys for target in f.targets)
-
-    for argument in schema.arguments:
-        if argument.name in analysis.total.values:
-            kind = "tensors" if argument.name in lists else "tensor"
-            saved.append(Saved(argument.name, kind, argument.name, readers(analysis.value_readers(argument.name))))
-    for name in schema.return_names:
-        if name in analysis.total.outputs:
-            saved.append(Saved(name, "result", name, readers(analysis.value_readers(name))))
-    for name, kinds in sorted(analysis.total.metadata.items()):
-        for kind in sorted(kinds):
-            text = _METADATA.get(kind, "len({0})").format(name)
-            if name in lists and kind in ("shape", "ndim", "dtype", "device"):
-                text = f"[x.{kind} for x in {name}]"
-            saved.append(Saved(saved_name(name, kind, derivative.scope), "value", text, ()))
-    for name in kept_lengths(derivative):
-        if LENGTH not in analysis.total.metadata.get(name, ()):
-            saved.append(Saved(saved_name(name, LENGTH, derivative.scope), "value", f"len({name})", ()))
-    for argument in schema.arguments:
-        if argument.name in analysis.total.arguments:
-            saved.append(Saved(argument.name, "value", argument.name, ()))
-    return Plan(derivative, inputs, lists, tuple(saved))
 
 
 def emitted(context: CodegenContext, derivative: Derivative, expr: Expr) -> Expr:
@@ -222,6 +58,8 @@ def emitted(context: CodegenContext, derivative: Derivative, expr: Expr) -> Expr
                 args = tuple(emitted(context, derivative, a) for a in args)
                 kwargs = tuple((k, emitted(context, derivative, v)) for k, v in kwargs)
                 return ast.Call(f"{module}.{function}", args, kwargs, position=node.position)
+            case ast.Method(object=ast.Name(name=name) as operand, name="conj") if name in derivative.scope.others:
+                return ast.Method(operand, "conjugate", position=node.position)  # a number of Python's
             case ast.Method(object=ast.Name(name=name) as operand, name="conj", args=()) if name != "grad":
                 # Asked inline: the call would cost a tenth of the multiplication that it stands in.
                 is_complex = ast.Attribute(ast.Attribute(operand, "_type"), "is_complex")

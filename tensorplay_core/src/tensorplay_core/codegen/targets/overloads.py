@@ -83,7 +83,7 @@ def _family(family: str, packets: list[list[_Stub]]) -> str:
     hidden = {overloads[0].name for overloads in packets}.intersection(_TYPES)
     stubs = [line for overloads in packets for line in _packet(overloads, hidden)]
     text = "\n".join(stubs)
-    aliases = [f"_{name} = {name}" for name in _TYPES if re.search(rf"(?<!\w)_{name}\b", text)]
+    aliases = [f"_{name} = {name}" for name in _TYPES if f"_{name}" in text and re.search(rf"(?<!\w)_{name}\b", text)]
     text += "\n".join(["", *aliases, "Namespace"])
     imports = [
         f"from {module} import {', '.join(sorted(used, key=import_order))}"

@@ -107,7 +107,7 @@ def custom_op(
     mutates_args: str | Iterable[str],
     device_types: DeviceTypes = None,
     schema: str | None = None,
-    tags: Sequence[str] = (),
+    tags: str | Sequence[str] = (),
 ) -> Callable[[Callable[..., Any]], CustomOpDef]: ...
 @overload
 def custom_op(
@@ -118,7 +118,7 @@ def custom_op(
     mutates_args: str | Iterable[str],
     device_types: DeviceTypes = None,
     schema: str | None = None,
-    tags: Sequence[str] = (),
+    tags: str | Sequence[str] = (),
 ) -> CustomOpDef: ...
 def custom_op(
     name: str,
@@ -128,7 +128,7 @@ def custom_op(
     mutates_args: str | Iterable[str],
     device_types: DeviceTypes = None,
     schema: str | None = None,
-    tags: Sequence[str] = (),
+    tags: str | Sequence[str] = (),
 ) -> Callable[[Callable[..., Any]], CustomOpDef] | CustomOpDef:
     """Makes an operator of a function; a decorator, or called with the function.
 
@@ -138,7 +138,7 @@ def custom_op(
         mutates_args: the names of the tensors that it writes to, ``"unknown"`` for all of them.
         device_types: the devices that it is for; None for all that have no kernel of their own.
         schema: the signature, ``"(Tensor x) -> Tensor"``, where the hints cannot say it.
-        tags: the operator's tags, such as ``"random"``.
+        tags: the operator's tags, or one, such as ``"random"``.
 
     Raises:
         SchemaError: a hint has no counterpart in the schema language.
@@ -155,7 +155,9 @@ def custom_op(
     names = sys._getframe(1).f_locals
 
     def define(function: Callable[..., Any]) -> CustomOpDef:
-        return _define(name, function, as_mutates(mutates_args), device_types, schema, tuple(tags), names)
+        return _define(
+            name, function, as_mutates(mutates_args), device_types, schema, registration.as_tags(tags), names
+        )
 
     return define if fn is None else define(fn)
 
@@ -170,6 +172,7 @@ def _define(
     names: Mapping[str, Any],
 ) -> CustomOpDef:
     namespace, rest = registration.split_name(name)
+    name = f"{namespace}::{rest}"
     if namespace == "tp":
         raise RegistrationError(
             f"{name}: the namespace tp is the built-in operators'"
@@ -188,7 +191,7 @@ def _define(
     owner = getattr(function, "__module__", None) or "__main__"
     library = before._lib if before is not None and before._lib.owner == owner else Library(namespace, "FRAGMENT")
     library.owner = owner
-    op = library.define_at(f"{namespace}::{rest}{text}", where, tags=tags)
+    op = library.define_at(f"{name}{text}", where, tags=tags)
     definition = CustomOpDef(op, library, function, tuples)
     earlier = library.take()
     DEFINITIONS[name] = definition

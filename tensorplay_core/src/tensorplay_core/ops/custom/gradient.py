@@ -9,132 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from itertools import chain
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from tensorplay_core.autograd.engine import freed
 from tensorplay_core.autograd.modes import no_grad
-from tensorplay_core.autograd.node import MULTIPLE, SAVING, Gradients, Node, Output, Saved, record, save, unpack
+from tensorplay_core.autograd.node import MULTIPLE, SAVING, Gradients, Node, record
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.operator import location
 from tensorplay_core.errors import AutogradError, RegistrationError, fix
+from tensorplay_core.ops.arguments import tensors_in
 from tensorplay_core.ops.autograd_kernels import distinct, records
 from tensorplay_core.ops.call import below_autograd, redispatch
+from tensorplay_core.ops.custom.context import Context, State
 from tensorplay_core.ops.custom.kernels import Layout
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
-
-
-class Kept(NamedTuple):
-    """A tensor that a context keeps, and which of the call's results it is (-1 for none)."""
-
-    saved: Saved
-    name: str
-    result: int
-
-
-class State(NamedTuple):
-    """What a node keeps of the context of its call, and how many tensors each of its results is."""
-
-    attributes: dict[str, Any]
-    tensors: dict[str, Kept]
-    saved: tuple[Kept | None, ...]
-    needs: tuple[Any, ...]
-    materialize: bool
-    sizes: tuple[int, ...]
-
-
-class Context:
-    """The ``ctx`` of ``setup_context`` and ``backward``; it takes any attribute.
-
-    Attributes:
-        needs_input_grad: for each positional input whether a gradient is wanted; a list for a list of tensors.
-    """
-
-    __slots__ = ("__dict__", "_materialize", "_node", "_not_differentiable", "_state", "_to_save", "needs_input_grad")
-
-    needs_input_grad: tuple[Any, ...]
-
-    def __init__(self, needs: tuple[Any, ...]) -> None:
-        """See the class."""
-        self.needs_input_grad = needs
-        self._materialize = True
-        self._not_differentiable: tuple[Any, ...] = ()
-        self._to_save: tuple[Any, ...] = ()
-        self._state: State | None = None
-        self._node: tuple[CustomNode, bool] | None = None
-
-    def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keeps tensors, inputs or results or others, for ``saved_tensors``."""
-        for i, tensor in enumerate(tensors):
-            if tensor is not None and not isinstance(tensor, TensorBase):
-                raise AutogradError(
-                    f"save_for_backward keeps tensors, and argument {i} is {type(tensor).__name__}"
-                    + fix("keep it as an attribute: ctx.name = value.")
-                )
-        self._to_save = tensors
-
-    def mark_non_differentiable(self, *results: Tensor) -> None:
-        """Says which results have no gradient; those of an integer dtype never have one."""
-        self._not_differentiable = results
-
-    def set_materialize_grads(self, value: bool) -> None:
-        """Says whether a result that no gradient reached has zeros (True, the default) or None in ``backward``."""
-        self._materialize = bool(value)
-
-    @property
-    def saved_tensors(self) -> tuple[Any, ...]:
-        """What ``save_for_backward`` was given.
-
-        Raises:
-            AutogradError: one of them was modified in place since.
-        """
-        if self._state is None:
-            return self._to_save
-        return tuple(None if kept is None else self._unpacked(kept) for kept in self._state.saved)
-
-    def __getattr__(self, name: str) -> Any:
-        """Returns an attribute that is a tensor, after the same check."""
-        state = self._state
-        if state is not None and name in state.tensors:
-            return self._unpacked(state.tensors[name])
-        known = [*self.__dict__, *(state.tensors if state is not None else ())]
-        raise AttributeError(f"ctx has no attribute {name!r}; setup_context has set: {', '.join(known) or 'none'}")
-
-    def _unpacked(self, kept: Kept) -> Tensor:
-        assert self._node is not None
-        node, graph = self._node
-        y = unpack(kept.saved, node, kept.name, graph, own=kept.result >= 0)
-        if kept.result >= 0 and node.kind == MULTIPLE and graph:
-            type = node.type[kept.result]
-            y._node = Output(node, kept.result, type, node.shape[kept.result]) if type.dtype.is_inexact else None
-        return y
-
-    def _packed(self, names: dict[int, str], results: list[list[Any]]) -> State:
-        """Returns all that the context has, as a node may keep it."""
-        places = {id(tensor): i for i, tensor in enumerate(chain.from_iterable(results))}
-
-        def kept(tensor: Any, fallback: str) -> Kept:
-            index = places.get(id(tensor), -1)
-            name = names.get(id(tensor), "result" if index >= 0 else fallback)
-            saved = save(tensor)
-            assert saved is not None
-            return Kept(saved, name, index)
-
-        attributes = dict(self.__dict__)
-        tensors = {n: kept(v, f"ctx.{n}") for n, v in attributes.items() if isinstance(v, TensorBase)}
-        for name in tensors:
-            del attributes[name]
-        saved = tuple(None if t is None else kept(t, f"saved_tensors[{i}]") for i, t in enumerate(self._to_save))
-        sizes = tuple(map(len, results))
-        return State(attributes, tensors, saved, self.needs_input_grad, self._materialize, sizes)
-
-    @classmethod
-    def _again(cls, state: State, node: CustomNode, graph: bool) -> Context:
-        """Returns the context that ``backward`` gets."""
-        self = cls(state.needs)
-        self.__dict__ = state.attributes
-        self._state, self._node = state, (node, graph)
-        return self
+from tensorplay_core.tensor.version import version_of
 
 
 class Formula:
@@ -257,11 +146,21 @@ class Formula:
                 "return one of the input's shape; sum it over the dims in which the input was broadcast, or leave that "
                 "to autograd.",
             )
+        device = edge.type.device
+        if grad.ndim and grad.device != device:
+            raise self.error(
+                f"returned a gradient on {grad.device} for {name}, which is on {device}",
+                f"make it there: device=grad.device, or .to({str(device)!r}).",
+            )
         return grad
 
 
 def _grads(count: int) -> str:
     return ", grad" if count == 1 else "".join(f", grad{i}" for i in range(count))
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _count(given: tuple[Any, ...]) -> str:
@@ -289,7 +188,13 @@ class CustomNode(Node):
         formula = self.formula
         with nullcontext() if graph else no_grad():
             grads = self._grads(grad, state)
+            before = [(g, version_of(g)[0]) for g in tensors_in(tuple(map(_tupled, grads)), {})]
             found = formula.backward(Context._again(state, self, graph), *grads)
+        if any(version_of(g)[0] != number for g, number in before):
+            raise formula.error(
+                "wrote to a gradient that it was given, which other nodes may be given too",
+                "use the out-of-place operator: grad * 2 rather than grad.mul_(2).",
+            )
         return formula.gradients(found, self, state.needs)
 
     def _grads(self, grad: Any, state: State) -> list[Any]:

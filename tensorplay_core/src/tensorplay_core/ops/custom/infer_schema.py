@@ -231,7 +231,13 @@ def as_mutates(mutates_args: str | Iterable[str]) -> str | frozenset[str]:
         SchemaError: another string, which would be taken apart into letters.
     """
     if not isinstance(mutates_args, str):
-        return frozenset(mutates_args)
+        names = list(mutates_args) if isinstance(mutates_args, Iterable) else [mutates_args]
+        if not all(isinstance(name, str) for name in names):
+            raise SchemaError(
+                f"mutates_args is a collection of names or 'unknown', not {mutates_args!r}"
+                + fix("write mutates_args=() where nothing is written to.")
+            )
+        return frozenset(names)
     if mutates_args != UNKNOWN:
         raise SchemaError(
             f"mutates_args is a collection of names or 'unknown', not {mutates_args!r}"

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tensorplay_core.dispatch.checks import taking, words_of_python
 from tensorplay_core.dispatch.operator import Operator, location
 from tensorplay_core.errors import KernelError, KernelMissing, NoDataError, RegistrationError, fix
 from tensorplay_core.ops.arguments import Plan, named_tensors, plan_of, python_scalar, tensors_in
-from tensorplay_core.tensor.tensor import Tensor, TensorBase
+from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
 from tensorplay_core.tensor.version import share_if_aliased
 
 _NUMBERS: dict[str, tuple[type, ...]] = {
@@ -21,6 +22,15 @@ _NUMBERS: dict[str, tuple[type, ...]] = {
     "bool": (bool,),
     "float": (float, int),
     "Scalar": (bool, int, float, complex),
+}
+_IN_WORDS = {
+    "Tensor": "a Tensor",
+    "Tensor[]": "a list of Tensors",
+    "int": "an int",
+    "SymInt": "an int",
+    "bool": "a bool",
+    "float": "a float",
+    "Scalar": "a number",
 }
 
 
@@ -58,28 +68,30 @@ class Layout:
         return found
 
 
-def check_binds(op: Operator, function: Callable[..., Any]) -> None:
-    """Refuses a function that an operator's arguments do not fit, all of them given.
+def bound(op: Operator, function: Callable[..., Any], role: str) -> Callable[..., Any]:
+    """Returns a function as it can be called with all of an operator's arguments by their names in the schema.
 
     Raises:
-        RegistrationError: with both signatures and the function's line.
+        RegistrationError: they do not fit; with both signatures and the function's line.
     """
     import inspect  # here, because it costs a third of the import of the package
 
     if not callable(function):
-        raise RegistrationError(f"{op.display_name}: a kernel is a callable, not {function!r}")
+        raise RegistrationError(f"{op.display_name}: a {role} is a callable, not {function!r}")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return
+        return function
     schema = op.schema
+    words = words_of_python(schema, signature.parameters)
     try:
-        signature.bind(*schema.positional, **{a.name: a for a in schema.keyword_only})
+        signature.bind(*schema.positional, **{words.get(a.name, a.name): a for a in schema.keyword_only})
     except TypeError as error:
         raise RegistrationError(
-            f"{op.display_name}: the kernel's signature is {signature} ({location(function)}), the operator is "
+            f"{op.display_name}: the {role}'s signature is {signature} ({location(function)}), the operator is "
             f"{schema}: {error}" + fix("give the function the operator's arguments, in its order.")
         ) from None
+    return taking(function, words)
 
 
 def kernel(layout: Layout, function: Callable[..., Any], *, fake: bool = False) -> Callable[..., Any]:
@@ -90,20 +102,19 @@ def kernel(layout: Layout, function: Callable[..., Any], *, fake: bool = False) 
         function: what to run.
         fake: it tells only what the result is like, so the memory that it shares means nothing.
     """
-    check_binds(layout.op, function)
+    called = bound(layout.op, function, "fake" if fake else "kernel")
 
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
-            result = function(*layout.inputs(args), **layout.keywords(kwargs))
+            result = called(*layout.inputs(args), **layout.keywords(kwargs))
         except NoDataError as error:
-            if fake:
-                raise
-            raise _no_fake(layout.op, function) from error
-        if layout.returns_new and result.__class__ is Tensor and (fake or _is_new(result, args, kwargs)):
+            raise (_needs_data if fake else _no_fake)(layout.op, function) from error
+        if not fake and layout.returns_new and result.__class__ is Tensor and _is_new(result, args, kwargs):
             return result
-        result = _as_promised(layout, function, result)
-        if not fake:
-            _check_memory(layout, function, result, args, kwargs)
+        result = _as_promised(layout, function, result, "fake" if fake else "kernel")
+        if fake:
+            return _told(layout, function, result)
+        _check_memory(layout, function, result, args, kwargs)
         return result
 
     run.__qualname__ = getattr(function, "__qualname__", type(function).__qualname__)
@@ -119,29 +130,60 @@ def _no_fake(op: Operator, function: Callable[..., Any]) -> KernelMissing:
     )
 
 
-def wrong(op: Operator, function: Callable[..., Any], what: str, remedy: str) -> KernelError:
-    """Returns the error for a function that did not do what its operator's schema says."""
-    name = getattr(function, "__name__", type(function).__name__)
-    return KernelError(
-        f"{op.display_name}: its kernel {name} ({location(function)}) {what}; the schema is {op.schema}" + fix(remedy)
+def _needs_data(op: Operator, function: Callable[..., Any]) -> NoDataError:
+    return NoDataError(
+        f"{op.display_name}: its fake ({location(function)}) asks for elements of a tensor, and meta tensors have none"
+        + fix(
+            "decide from shapes, dtypes and numbers alone; a result whose shape depends on elements cannot be told "
+            "without them, so such an operator has no fake."
+        )
     )
 
 
-def _as_promised(layout: Layout, function: Callable[..., Any], result: Any) -> Any:
+def _told(layout: Layout, function: Callable[..., Any], result: Any) -> Any:
+    """Returns what a fake told, as tensors of their own: giving back the argument is a way of saying "like this"."""
+
+    def own(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return [own(item) for item in value]
+        if not isinstance(value, TensorBase):
+            return value
+        if value._type.device.type != "meta":
+            what = f"returned a tensor on {value._type.device}, where a fake's are on meta"
+            raise wrong(layout.op, function, what, "make it like an argument, with tp.empty_like(x).", "fake")
+        return wrap(value._array, value._type)
+
+    if len(layout.returns) == 1:
+        return result if layout.returns[0].alias is not None else own(result)
+    pairs = zip(layout.returns, result, strict=True) if layout.returns else ()
+    values = [value if promised.alias is not None else own(value) for promised, value in pairs]
+    return layout.plan.result_class(values) if layout.returns else None
+
+
+def wrong(op: Operator, function: Callable[..., Any], what: str, remedy: str, role: str = "kernel") -> KernelError:
+    """Returns the error for a function that did not do what its operator's schema says."""
+    name = getattr(function, "__name__", type(function).__name__)
+    return KernelError(
+        f"{op.display_name}: its {role} {name} ({location(function)}) {what}; the schema is {op.schema}" + fix(remedy)
+    )
+
+
+def _as_promised(layout: Layout, function: Callable[..., Any], result: Any, role: str) -> Any:
     """Returns a result whose number and classes are the schema's."""
     op, returns = layout.op, layout.returns
     if not returns:
         if result is not None:
-            raise wrong(op, function, f"returned {_described(result)}", "return nothing, or annotate what it returns.")
+            what, remedy = f"returned {_described(result)}", "return nothing, or annotate what it returns."
+            raise wrong(op, function, what, remedy, role)
         return None
     if len(returns) == 1:
-        return _one(layout, function, result, 0)
+        return _one(layout, function, result, 0, role)
     if not isinstance(result, (tuple, list)) or len(result) != len(returns):
-        raise wrong(op, function, f"returned {_described(result)}", f"return a tuple of {len(returns)}.")
-    return layout.plan.result_class([_one(layout, function, value, i) for i, value in enumerate(result)])
+        raise wrong(op, function, f"returned {_described(result)}", f"return a tuple of {len(returns)}.", role)
+    return layout.plan.result_class([_one(layout, function, value, i, role) for i, value in enumerate(result)])
 
 
-def _one(layout: Layout, function: Callable[..., Any], value: Any, index: int) -> Any:
+def _one(layout: Layout, function: Callable[..., Any], value: Any, index: int, role: str) -> Any:
     type = layout.returns[index].type
     if type.base.value == "Tensor":
         if not type.is_list:
@@ -154,12 +196,14 @@ def _one(layout: Layout, function: Callable[..., Any], value: Any, index: int) -
         if number.__class__ in _NUMBERS.get(type.base.value, ()):
             return number
     which = f" as result {index}" if len(layout.returns) > 1 else ""
-    raise wrong(layout.op, function, f"returned {_described(value)}{which}", f"return a {type}.")
+    remedy = f"return {_IN_WORDS.get(str(type), f'a {type}')}."
+    raise wrong(layout.op, function, f"returned {_described(value)}{which}", remedy, role)
 
 
 def _described(value: Any) -> str:
     if isinstance(value, (tuple, list)):
-        return f"a {type(value).__name__} of {len(value)}"
+        strangers = [f"{_described(item)} at {i}" for i, item in enumerate(value) if not isinstance(item, TensorBase)]
+        return f"a {type(value).__name__} of {len(value)}{f', with {strangers[0]}' if strangers else ''}"
     return "None" if value is None else type(value).__name__
 
 
@@ -172,9 +216,9 @@ def shared(a: Any, b: Any) -> bool:
 
 
 def _is_new(result: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a result shares memory with no tensor of a call; the usual case, told without words for another."""
+    """Whether a result is of this call alone, its memory too; the usual case, told without words for another."""
     api, array = result._type.api, result._array
-    return not any(
+    return result._node is None and not any(
         t is result or (t._type.api is api and api.may_alias(t._array, array)) for t in tensors_in(args, kwargs)
     )
 
@@ -188,9 +232,11 @@ def undeclared_alias(
     results = result if len(schema.returns) > 1 else (result,) * len(schema.returns)
     fresh: list[tuple[str, Any]] = []
     for i, (promised, value) in enumerate(zip(schema.returns, results, strict=True)):
-        which = f"its result {i}" if len(schema.returns) > 1 else "its result"
+        whole = f"its result {i}" if len(schema.returns) > 1 else "its result"
         allowed = set(promised.alias.before) if promised.alias is not None else set()
-        for tensor in tensors_in((tuple(value) if isinstance(value, list) else value,), {}):
+        several = isinstance(value, (list, tuple))
+        for place, tensor in enumerate(tensors_in((tuple(value) if several else value,), {})):
+            which = f"item {place} of {whole}" if several else whole
             for name, other in inputs:
                 argument = schema.argument(name.partition("[")[0])
                 if argument is not None and argument.alias is not None and allowed & set(argument.alias.before):
@@ -224,13 +270,26 @@ def _check_memory(
         raise wrong(op, function, f"is wrong: {what}", f"{remedy}.")
     results = result if len(layout.returns) > 1 else (result,)
     for promised, value in zip(layout.returns, results, strict=False):
-        if promised.alias is None or not isinstance(value, TensorBase):
+        if promised.alias is None:
+            _check_unrecorded(op, function, value)
+            continue
+        if not isinstance(value, TensorBase):
             continue
         for argument, tensor in _sharing(op, promised.alias.before, args, kwargs):
             if argument.is_write and value is not tensor:
                 raise wrong(op, function, f"did not return its argument {argument.name}", f"return {argument.name}.")
             if value._version is None or value._version is not tensor._version:
                 share_if_aliased(tensor, value)
+
+
+def _check_unrecorded(op: Operator, function: Callable[..., Any], value: Any) -> None:
+    """Refuses what has a node already, which this call's would replace: the gradient of another call would be lost."""
+    if op.composite == "implicit":  # its kernel is above Autograd, and what it calls records
+        return
+    for tensor in tensors_in((tuple(value) if isinstance(value, (list, tuple)) else value,), {}):
+        if tensor._node is not None:
+            what = "returned a tensor that requires grad already: one that another call has returned, or a leaf"
+            raise wrong(op, function, what, "return a new tensor, or a detach().clone() of that one.")
 
 
 def _sharing(

@@ -17,7 +17,7 @@ from tensorplay_core.dispatch.operator import Operator, location
 from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.errors import ArgumentError, RegistrationError, SchemaError, did_you_mean, fix
 from tensorplay_core.ops.custom import kernels
-from tensorplay_core.ops.packets import OpOverload, OpPacket
+from tensorplay_core.ops.packets import OpOverload, OpPacket, packet_of
 
 if TYPE_CHECKING:
     from tensorplay_core.ops.custom.definition import CustomOpDef
@@ -48,13 +48,23 @@ def find(op: Op) -> Operator:
             return found[0]
         raise ArgumentError(f"{op!r} has several overloads" + fix(f"name one of {', '.join(op.overloads())}."))
     if isinstance(op, str):
-        return REGISTRY.find(op.removesuffix(".default"))
+        return _named(op.removesuffix(".default"))
     overload = getattr(op, "_opoverload", None)
     if overload is None:
         raise ArgumentError(
             f"an operator is a name such as 'ns::op', tp.ops.ns.op, or what custom_op returned; not {type(op).__name__}"
         )
     return find(overload)
+
+
+def _named(name: str) -> Operator:
+    namespace, colons, rest = name.rpartition("::")
+    overloads = packet_of(namespace if colons else "tp", rest).overloads()
+    if overloads and "default" not in overloads:
+        if len(overloads) > 1:
+            raise ArgumentError(f"{name} has several overloads" + fix(f"name one of {', '.join(overloads)}."))
+        name = f"{name}.{overloads[0]}"
+    return REGISTRY.find(name)
 
 
 def split_name(name: str) -> tuple[str, str]:
@@ -64,6 +74,7 @@ def split_name(name: str) -> tuple[str, str]:
         ArgumentError: it is not such a name.
     """
     namespace, colons, rest = name.partition("::") if isinstance(name, str) else ("", "", "")
+    rest = rest.removesuffix(".default")  # what `tp.ops` calls the overload without a name
     parts = [namespace, *rest.split(".")]
     if not colons or len(parts) > 3 or not all(part.isidentifier() for part in parts):
         raise ArgumentError(
@@ -71,6 +82,11 @@ def split_name(name: str) -> tuple[str, str]:
             + fix("take your project's name as the namespace: 'my_project::my_op'.")
         )
     return namespace, rest
+
+
+def as_tags(tags: str | Sequence[str]) -> tuple[str, ...]:
+    """Returns tags as an operator has them; one may be written alone, as in a contract."""
+    return (tags,) if isinstance(tags, str) else tuple(tags)
 
 
 def owner_of(op: Operator, function: Any) -> str:
@@ -114,7 +130,7 @@ def key_of(device_type: str) -> int:
         try:
             slot = parse_key(device_type)
         except RegistrationError:
-            near = did_you_mean(device_type, known) or f" There are: {', '.join(dict.fromkeys(known))}."
+            near = did_you_mean(device_type, dict.fromkeys(known)) or f" There are: {', '.join(dict.fromkeys(known))}."
             raise RegistrationError(f"there is no device type {device_type!r}.{near}") from None
     if isinstance(slot, str) or slot % PAGE >= BACKENDS:
         raise RegistrationError(
@@ -287,14 +303,14 @@ def register_autograd(
 # ------------------------------------------------------------------------------------------ libraries without an object
 
 
-def define(qualname: str, schema: str, /, *, lib: Library | None = None, tags: Sequence[str] = ()) -> None:
+def define(qualname: str, schema: str, /, *, lib: Library | None = None, tags: str | Sequence[str] = ()) -> None:
     """Defines an operator by its signature.
 
     Args:
         qualname: ``"ns::op"`` or ``"ns::op.overload"``.
         schema: the rest: ``"(Tensor x, int n=1) -> Tensor"``.
         lib: what the operator leaves with; it stays for the process when None.
-        tags: the operator's tags.
+        tags: the operator's tags, or one.
 
     Raises:
         SchemaError: the signature is not in the schema language.
@@ -315,7 +331,7 @@ def define(qualname: str, schema: str, /, *, lib: Library | None = None, tags: S
     frame = sys._getframe(1)
     library = lib if lib is not None else kept_library(str(frame.f_globals.get("__name__")), namespace)
     where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-    library.define_at(f"{namespace}::{rest}{schema}", where, tags=tuple(tags))
+    library.define_at(f"{namespace}::{rest}{schema}", where, tags=as_tags(tags))
 
 
 def impl(
