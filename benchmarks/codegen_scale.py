@@ -1,8 +1,9 @@
 """How long the generator takes for a contract of thousands of records.
 
 The records are PyTorch's operators with PyTorch's derivatives (``pytorch_records.py``), repeated under further names
-until there are enough, in a contract of a package of its own: files by family, all targets. Measured are two processes
-from start to end: a first run, which writes every file, and a second one, which finds nothing to do. Then a third
+until there are enough, in a contract of a package of its own: files by family, all targets. Measured are processes
+from start to end: a first run, which writes every file; a second one, which finds nothing to do by its stamp, as
+``tensorplay codegen`` does (``codegen/stamp.py``); and one that makes every text again to find the same. Then another
 process imports what was generated, operators and nodes, and compares one family's signatures with the contract's.
 
 ``--check`` exits with 1 when a run takes longer than its limit; ``--json`` prints the figures for a program;
@@ -128,19 +129,25 @@ def write_package(folder: Path, operators: list[Operator]) -> None:
 # what is measured
 
 
-def run(folder: Path) -> dict[str, Any]:
-    """Generates everything; returns the seconds of each stage, and the numbers of files and lines."""
+def run(folder: Path, *, stamped: bool) -> dict[str, Any]:
+    """Generates everything; returns the seconds of each stage, and the numbers of files."""
     start = time.perf_counter()
     from tensorplay_core.codegen.context import CodegenContext, public_functions
     from tensorplay_core.codegen.contract import load_contract
     from tensorplay_core.codegen.generate import generate
+    from tensorplay_core.codegen.stamp import Stamp, digest_of
 
     stages = {"import": time.perf_counter() - start}
+    stamp = Stamp((folder,), {"ops": folder, "docs": folder / "docs"})
+    if stamped and (count := stamp.is_known()) is not None:
+        stages["stamp"] = time.perf_counter() - start - stages["import"]
+        return {"stages": stages, "written": 0, "unchanged": count}
     marks: list[tuple[str, float]] = [("load", time.perf_counter())]
     contract = load_contract(folder, helpers=public_functions(folder / "helpers.py"))
     folders = {"ops": folder, "autocast": folder, "docs": folder / "docs"}
     context = CodegenContext(contract, folders, packages={"ops": PACKAGE, "autocast": PACKAGE})
     result = generate(context, progress=lambda target, *_: marks.append((target, time.perf_counter())))
+    stamp.keep(digest_of((str(path.resolve()), text.encode()) for path, text in result.files.items()))
     marks.append(("", time.perf_counter()))
     for (stage, began), (_, ended) in pairwise(marks):
         stages[stage] = ended - began
@@ -169,10 +176,12 @@ def defined(folder: Path, family: str) -> dict[str, str]:
     return found
 
 
-def process(folder: Path) -> dict[str, Any]:
+def process(folder: Path, *options: str) -> dict[str, Any]:
     """Runs :func:`run` in a process of its own; adds its seconds from start to end, and the processor's."""
     start, before = time.perf_counter(), os.times()
-    done = subprocess.run([sys.executable, __file__, "--run", str(folder)], capture_output=True, text=True)
+    cache = {**os.environ, "XDG_CACHE_HOME": str(folder.parent / "cache")}  # stamps of this measurement alone
+    command = [sys.executable, __file__, "--run", str(folder), *options]
+    done = subprocess.run(command, capture_output=True, text=True, env=cache)
     seconds, after = time.perf_counter() - start, os.times()
     if done.returncode:
         raise RuntimeError(done.stderr)
@@ -184,7 +193,11 @@ def measure(folder: Path, operators: list[Operator]) -> dict[str, Any]:
     """Writes the contract into a folder and measures both runs."""
     write_package(folder, operators)
     contract = sorted(folder.glob("*.yaml"))
-    figures = {"first run": process(folder), "second run": process(folder)}
+    figures = {
+        "first run": process(folder),
+        "second run": process(folder, "--stamped"),
+        "all texts again": process(folder),
+    }
     made = [path for path in folder.rglob("*") if path.suffix in (".py", ".pyi", ".md") and path not in contract]
     return {
         "records": len(operators),
@@ -208,9 +221,10 @@ def main() -> int:
     parser.add_argument("--derivatives", type=Path, help="PyTorch's derivatives.yaml")
     parser.add_argument("--save", action="store_true", help="with both: renew the committed list from them")
     parser.add_argument("--run", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--stamped", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.run is not None:
-        print(json.dumps(run(options.run)))
+        print(json.dumps(run(options.run, stamped=options.stamped)))
         return 0
     if (options.native is None) != (options.derivatives is None) or (options.save and options.native is None):
         parser.error("--native and --derivatives go together, and --save needs both")
@@ -231,7 +245,8 @@ def main() -> int:
     faults = [
         f"{name} takes longer than {limit:g} s" for name, limit in LIMITS.items() if _seconds(figures, name) > limit
     ]
-    faults += ["the second run wrote files"] if figures["runs"]["second run"]["written"] else []
+    faults += [f"{name} wrote files" for name in ("second run", "all texts again") if figures["runs"][name]["written"]]
+    faults += ["the second run knew no stamp"] if "stamp" not in figures["runs"]["second run"]["stages"] else []
     faults += (
         [] if figures["defined"] >= min(FAMILY_SIZE, options.records) else ["a family does not define its operators"]
     )
@@ -250,14 +265,14 @@ def table(figures: dict[str, Any]) -> str:
         "contract: {records} records, {derivatives} derivatives, {contract lines} lines".format_map(figures),
         "generated: {files} files, {lines} lines; one family defines {defined} operators".format_map(figures),
         "",
-        f"{'seconds':16}{'first run':>12}{'second run':>12}",
+        f"{'seconds':16}" + "".join(f"{name:>17}" for name in figures["runs"]),
     ]
     runs = figures["runs"]
-    for stage in runs["first run"]["stages"]:
-        lines.append(f"{stage:16}" + "".join(f"{run['stages'].get(stage, 0.0):12.2f}" for run in runs.values()))
-    lines.append(f"{'processor':16}" + "".join(f"{run['processor']:12.2f}" for run in runs.values()))
-    lines.append(f"{'whole process':16}" + "".join(f"{run['seconds']:12.2f}" for run in runs.values()))
-    lines.append(f"{'limit':16}" + "".join(f"{limit:12.2f}" for limit in LIMITS.values()))
+    for stage in dict.fromkeys(stage for run in runs.values() for stage in run["stages"]):
+        lines.append(f"{stage:16}" + "".join(f"{run['stages'].get(stage, 0.0):17.2f}" for run in runs.values()))
+    lines.append(f"{'processor':16}" + "".join(f"{run['processor']:17.2f}" for run in runs.values()))
+    lines.append(f"{'whole process':16}" + "".join(f"{run['seconds']:17.2f}" for run in runs.values()))
+    lines.append(f"{'limit':16}" + "".join(f"{limit:17.2f}" for limit in LIMITS.values()))
     return "\n".join([*lines, *(f"fault: {fault}" for fault in figures["faults"])])
 
 

@@ -207,12 +207,3 @@ def test_write_a_backend(tmp_path: Path) -> None:
                 continue
             for command, output in commands(part.text):
                 assert said(execute(command, tmp_path, env)) == said(output)
-
-
-def test_the_contract_page_names_every_field_and_rule_and_no_other() -> None:
-    from tensorplay_core.codegen.contract_functions import FIELDS
-    from tensorplay_core.codegen.contract_model import PROMOTIONS
-
-    page = (ROOT / "docs" / "contract.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\w+)` \|", page, re.M)
-    assert sorted(rows) == sorted([*FIELDS, "promote", *PROMOTIONS])

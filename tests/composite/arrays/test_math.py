@@ -59,6 +59,11 @@ def test_numbers_arrays_and_keywords_take_their_places():
     assert not np.signbit(kernel(np.ones(1), 0.0, np.zeros(1) * -1.0))
 
 
+def test_steps_on_literals_alone_need_no_argument_that_is_a_number():
+    third = program(("t0", "mul", "x", "s0"), scalar_steps=(("s0", "div", 1, 3),))
+    assert EMIT(third)(np.array([3.0, 6.0])).tolist() == [1.0, 2.0]
+
+
 def test_integers_wrap_and_refuse_floats():
     kernel, x = EMIT(AXPY), np.array([100], "int8")
     assert kernel(x, 2, x).tolist() == [300 - 256] and kernel(x, 258, x).tolist() == [300 - 256]

@@ -109,6 +109,15 @@ def test_an_elementwise_result_is_laid_out_as_numpys(a):
     assert tried > 1
 
 
+@pytest.mark.parametrize("b", [numpy.ones((3, 4)), numpy.ones((4, 3)).T, numpy.ones(4), numpy.ones((3, 1))])
+@pytest.mark.parametrize("flip", [(-1, -1), (-1, 1), (1, -1)])
+def test_reversed_operands_are_laid_out_as_numpys(flip, b):
+    for base in (numpy.ones((3, 4)), numpy.ones((4, 3)).T):
+        a = base[:: flip[0], :: flip[1]]
+        found = like_operands((3, 4), [like(a), like(b)]) or contiguous_strides((3, 4))
+        assert found == strides(numpy.add(a, b))
+
+
 def test_views_share_memory_with_their_base_and_with_each_other_where_they_meet():
     base = MetaArray((4, 6), float32)
     top, bottom = base.view((2, 6), (6, 1)), base.view((2, 6), (6, 1), 12)

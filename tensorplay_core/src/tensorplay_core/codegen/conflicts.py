@@ -22,6 +22,7 @@ from tensorplay_core.types.schema import DEFAULT_NAMESPACE, OpSchema
 
 _MAX_CALLS, _MAX_SHOWN = 400, 20
 _SHOWN_FIRST = ("tensor", "int", "float", "[int]", "str", "bool")
+_SHOWN_RANK = {kind: rank for rank, kind in enumerate(_SHOWN_FIRST)}
 
 
 @attrs.frozen
@@ -335,7 +336,7 @@ def _ranks(c: Candidate, slot: int | str, count: int) -> Mapping[str, int]:
 
 def _shown_order(kind: str) -> tuple[int, str]:
     """Sorts the kinds that readers know best to the front: the first call that is found is the one that is shown."""
-    return (_SHOWN_FIRST.index(kind) if kind in _SHOWN_FIRST else len(_SHOWN_FIRST) + (kind == "None"), kind)
+    return (_SHOWN_RANK.get(kind, len(_SHOWN_FIRST) + (kind == "None")), kind)
 
 
 def _written(member: Member, args: list[str], kwargs: dict[str, str]) -> str:

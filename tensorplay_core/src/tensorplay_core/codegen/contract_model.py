@@ -45,7 +45,7 @@ class Formula:
         return ", ".join(self.targets)
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class NativeFunction:
     """One record of ``native_functions*.yaml``: an operator and what follows from it.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import keyword
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 import attrs
 
@@ -146,6 +147,7 @@ class Signature:
     spread: str | None
 
 
+@lru_cache(maxsize=16_384)  # several targets ask for the same one
 def signature(
     function: NativeFunction, *, out: bool | None = None, first: str | None = None, numbers: bool = True
 ) -> Signature:

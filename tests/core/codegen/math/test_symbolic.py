@@ -189,6 +189,7 @@ ACCEPTED = {
     "sqrt(self * self + 1)",
     "sin(pi * self)",
     "log(abs(self))",
+    "1 / (self - 0.3)",
     "abs(self) ** 1.5",
     "self * tanh(where(self > 20, self, log1p(exp(self))))",
     "log(self) - log1p(-self)",

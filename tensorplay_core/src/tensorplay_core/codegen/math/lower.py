@@ -80,15 +80,19 @@ def checked(function: NativeFunction, expr: Expr, find: Find, names: Mapping[str
         full = tuple(build(a) for a in bound(operator, args, kwargs, node))
         if name == "where" and not is_condition(full[0], find):
             raise fail("the condition of where is a comparison", node)
-        for argument, value in zip(operator.schema.arguments, full, strict=False):
-            if is_number(argument) and (tensors := [n for n in ast.walk(value) if _is_tensor(n)]):
-                raise fail(f"'{name}' takes a number as {argument.name}, and `{tensors[0]}` is a tensor", value)
+        _refuse_tensors(operator, full, arguments)
         return attrs.evolve(_computed(algebra.plain(operator.name, full), find), position=node.position)
 
-    def _is_tensor(node: Expr) -> bool:
-        return isinstance(node, ast.Name) and node.name in arguments and not is_number(arguments[node.name])
-
     return build(expr)
+
+
+def _refuse_tensors(operator: NativeFunction, args: tuple[Expr, ...], inputs: Mapping[str, Argument]) -> None:
+    """Refuses a call that has a tensor where a number belongs: it would have no gradient there."""
+    for argument, value in zip(operator.schema.arguments, args, strict=False):
+        for node in ast.walk(value) if is_number(argument) else ():
+            if isinstance(node, ast.Name) and node.name in inputs and not is_number(inputs[node.name]):
+                reason = f"'{operator.name}' takes a number as {argument.name}, and `{node}` is a tensor"
+                raise FormulaError(reason, "", value.position)
 
 
 def _computed(expr: Expr, find: Find) -> Expr:
@@ -100,7 +104,9 @@ def _computed(expr: Expr, find: Find) -> Expr:
     values = [algebra.value_of(arg) for arg in args]
     if name == "where" and values[0] is not None:
         return args[1] if values[0] else args[2]
-    if name in ("div", "where") or any(isinstance(node, ast.Name) for node in ast.walk(expr)):
+    if name == "where" or any(isinstance(node, ast.Name) for node in ast.walk(expr)):
+        return expr
+    if name == "div" and values[1] != 0:
         return expr  # a quotient stays exact
     if not _is_computable(full := written_out(expr, find)):
         return expr

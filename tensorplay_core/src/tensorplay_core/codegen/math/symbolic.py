@@ -165,7 +165,7 @@ class _Search:
         known = all(algebra.value_of(arg) is not None for arg in args) and name in self._functions
         if known and name in algebra.COMPARISONS.values():
             return ast.Constant(str(bool(evaluate(expr, {}, self._functions))))
-        if known and name not in algebra.OPERATORS.values():
+        if known and (name not in algebra.OPERATORS.values() or (name == "div" and algebra.value_of(args[1]) == 0)):
             return algebra.number(evaluate(expr, {}, self._functions))
         return expr if args == found[1] else algebra.call(name, args)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tensorplay_core.codegen.context import DOCS_HEADER, CodegenContext
 from tensorplay_core.codegen.contract import NativeFunction
-from tensorplay_core.codegen.signatures import joined, promoted, signature
+from tensorplay_core.codegen.signatures import joined, parameter_names, promoted, signature
 
 NAME = "documentation"
 FOLDER = "docs"
@@ -225,7 +225,7 @@ class Pages:
     def described(self, function: NativeFunction, family: str) -> str:
         """Returns what an operator does, in the words of its call."""
         text = self.prose(function.doc, family) or "No description."
-        return text.replace("`self`", f"`{signature(function).names['self']}`") if _has_input(function) else text
+        return text.replace("`self`", f"`{parameter_names(function)['self']}`") if _has_input(function) else text
 
     def _reference(self, name: str, family: str) -> str:
         name = name.rpartition(".")[2] if name not in self.page_of else name

@@ -55,8 +55,8 @@ def emitted(context: CodegenContext, derivative: Derivative, expr: Expr) -> Expr
         match node:
             case ast.Call(function=function, args=args, kwargs=kwargs) if "." not in function and function != "len":
                 module = context.formula_module(function)
-                args = tuple(emitted(context, derivative, a) for a in args)
-                kwargs = tuple((k, emitted(context, derivative, v)) for k, v in kwargs)
+                args = tuple(ast.transform(a, replace) for a in args)
+                kwargs = tuple((k, ast.transform(v, replace)) for k, v in kwargs)
                 return ast.Call(f"{module}.{function}", args, kwargs, position=node.position)
             case ast.Method(object=ast.Name(name=name) as operand, name="conj") if name in derivative.scope.others:
                 return ast.Method(operand, "conjugate", position=node.position)  # a number of Python's
@@ -121,11 +121,7 @@ def _node(context: CodegenContext, derivative: Derivative, own: Derivative, give
     doc = [
         f"The gradient of ``{derivative.function.base_name}``{', found from its formula' * derivative.symbolic}.",
         "",
-        *(
-            line
-            for f in derivative.formulas
-            for line in wrap(f"{f.key}: {f.expr}", 112, subsequent_indent="    ", break_long_words=False)
-        ),
+        *(line for f in derivative.formulas for line in _filled(f"{f.key}: {f.expr}")),
         "",
     ]
     body = lines(docstring(doc), "", "__slots__ = ()", f"op = {constant(derivative.function.base_name)}")
@@ -137,6 +133,10 @@ def _node(context: CodegenContext, derivative: Derivative, own: Derivative, give
         body.append(f"saves_input = {plan_.saves_input!r}".replace("'", '"'))
     body += ["", "@staticmethod", *_record(plan_, name), "", *_backward(context, plan_)]
     return [f"class {name}(Node):", *indent(body)]
+
+
+def _filled(text: str) -> list[str]:
+    return [text] if len(text) <= 112 else wrap(text, 112, subsequent_indent="    ", break_long_words=False)
 
 
 def _record(plan: Plan, name: str) -> list[str]:
