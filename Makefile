@@ -37,7 +37,8 @@ DEMO_PROJECTS := pyproject.toml $(addsuffix /pyproject.toml,tensorplay_core tens
 TEST_PROJECTS := $(addsuffix /pyproject.toml,backends/tensorplay_loopback tensorplay_cuda)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean constraints
+.PHONY: help demo test codegen lint bench clean constraints
+EXAMPLE := examples/custom_op/src/fused_ops
 
 help: ## say what there is
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## /  make \1	/'
@@ -49,8 +50,13 @@ demo: $(DEMO_READY) ## train a network on handwritten digits, on the CPU
 test: $(TEST_READY) ## run every test (fetches CuPy and the test tools, once)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_FLAGS)
 
+codegen: $(TEST_READY) ## bring every generated file up to date, the example's too
+	@$(BIN)/tensorplay codegen
+	@$(BIN)/tensorplay codegen --contract $(EXAMPLE)/native_functions.yaml --out $(EXAMPLE)
+
 lint: $(TEST_READY) ## check generated files, style, types and the floors
 	$(BIN)/tensorplay codegen --check
+	$(BIN)/tensorplay codegen --check --contract $(EXAMPLE)/native_functions.yaml --out $(EXAMPLE)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
