@@ -33,14 +33,11 @@ DIFFERENT: dict[tuple[str, str], str] = {
     ("sgn_", "special values"): NAN_STAYS,
     ("sgn", "zeros"): "PyTorch's second gradient at a complex 0 is NaN; here it is 0",
     ("sgn_", "zeros"): "PyTorch's second gradient at a complex 0 is NaN; here it is 0",
-    **dict.fromkeys(
-        [(name, "special values") for name in ("elu", "selu", "leaky_relu", "hardsigmoid", "hardswish", "softplus")],
-        "the gradient at NaN is NaN, or that of the branch a NaN takes; PyTorch's kernels take another",
-    ),
-    **dict.fromkeys(
-        [(name, "special values") for name in ("silu", "mish", "hardswish", "softsign")],
-        "at infinities the formula decides: silu(-inf) is -inf * 0, and hardswish(-inf) is 0",
-    ),
+    ("elu", "special values"): "the gradient at NaN is NaN; PyTorch's is a number",
+    ("selu", "special values"): "the gradient at NaN is NaN; PyTorch's is a number",
+    ("hardsigmoid", "special values"): "the gradient at NaN is that of the piece that NaN falls into; PyTorch's is 0",
+    ("hardswish", "special values"): "hardswish(-inf) is 0, its limit; PyTorch's is NaN",
+    ("softsign", "special values"): "the gradient at infinity is 0, its limit; PyTorch's is NaN",
     **dict.fromkeys(
         [(name, "zeros") for name in ("reciprocal", "reciprocal_", "rsqrt", "rsqrt_")],
         "the gradient at a complex 0 is infinite; PyTorch's is NaN",
