@@ -20,8 +20,13 @@ from tensorplay_core.public import *  # noqa: F403
 if TYPE_CHECKING:
     from tensorplay_core import profiler as profiler
     from tensorplay_core import testing as testing
+    from tensorplay_core.ops import accelerator as accelerator
     from tensorplay_core.ops.explain import explain as explain
+    from tensorplay_core.ops.settings import get_rng_state as get_rng_state
+    from tensorplay_core.ops.settings import initial_seed as initial_seed
+    from tensorplay_core.ops.settings import seed as seed
     from tensorplay_core.ops.settings import set_default_device as set_default_device
+    from tensorplay_core.ops.settings import set_rng_state as set_rng_state
     from tensorplay_core.ops.settings import show_config as show_config
     from tensorplay_core.plugins import public as _backends
 

@@ -48,6 +48,7 @@ def test_the_statement_gives_the_object_that_the_attribute_is(name: str) -> None
 
 def test_the_names_that_people_import() -> None:
     from tensorplay import backends
+    from tensorplay.accelerator import current_accelerator
     from tensorplay.autograd import grad, gradcheck
     from tensorplay.backends import is_available
     from tensorplay.errors import ShapeError
@@ -57,6 +58,7 @@ def test_the_names_that_people_import() -> None:
     from tensorplay.profiler import profile
     from tensorplay.testing import assert_close, force_slow_path
 
+    assert current_accelerator is tp.accelerator.current_accelerator
     assert grad is tp.autograd.grad and gradcheck is tp.autograd.gradcheck
     assert backends.is_available is is_available and ShapeError is tp.ShapeError
     assert Library is tp.library.Library and library_impl is tp.library.library_impl

@@ -96,14 +96,19 @@ NAMES = (*__all__, *errors.__all__, *functions.__all__)
 """Everything public; a list of its own, because a type checker reads ``__all__`` only where it is written out."""
 
 LAZY = {
+    "accelerator": "tensorplay_core.ops.accelerator",
     "backends": "tensorplay_core.plugins.public",
     "profiler": "tensorplay_core.profiler",
     "testing": "tensorplay_core.testing",
     "explain": "tensorplay_core.ops.explain",
+    "get_rng_state": "tensorplay_core.ops.settings",
+    "initial_seed": "tensorplay_core.ops.settings",
+    "seed": "tensorplay_core.ops.settings",
     "set_default_device": "tensorplay_core.ops.settings",
+    "set_rng_state": "tensorplay_core.ops.settings",
     "show_config": "tensorplay_core.ops.settings",
 }
-_FROM = ("explain", "set_default_device", "show_config")
+_FROM = ("explain", "get_rng_state", "initial_seed", "seed", "set_default_device", "set_rng_state", "show_config")
 
 
 def __getattr__(name: str) -> Any:

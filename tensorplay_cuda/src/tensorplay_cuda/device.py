@@ -1,31 +1,40 @@
-"""CUDA devices: the current device, streams and names, on top of the general array device over CuPy.
+"""CUDA devices: the current device, streams, memory and names, on top of the general array device over CuPy.
 
 Imported only after the probe, because it is CuPy that it is about.
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
+import threading
 from contextlib import AbstractContextManager
 from typing import Any
 
 import cupy
 
-from tensorplay_composite.arrays import ArrayDevice, Kernel, Kernels, emitter, kernels
-from tensorplay_core.types.program import Program
+from tensorplay_composite.arrays import ArrayDevice, Kernels, kernels
 
 
 class CudaDevice(ArrayDevice):
-    """The devices that CuPy sees."""
+    """The devices that CuPy sees.
+
+    Memory is that of CuPy's default memory pool. The pool keeps no peaks, so they are taken at every allocation from
+    the first :meth:`reset_peak_memory_stats` on; a program that never asks for them pays nothing.
+    """
+
+    survives_fork = False  # CUDA refuses every call in a child that was forked after its first one
 
     def __init__(self) -> None:
         super().__init__(cupy)
+        self._lock = threading.Lock()
+        self._peaks: dict[int, list[int]] = {}
 
     def device(self, index: int) -> AbstractContextManager[Any]:
         """Returns a context in which device ``index`` is the current one."""
         return cupy.cuda.Device(index)
+
+    def set_device(self, index: int) -> None:
+        """Makes device ``index`` CuPy's current one in this thread."""
+        cupy.cuda.Device(index).use()
 
     def from_host(self, host: Any, index: int) -> Any:
         """Copies a NumPy array to device ``index``."""
@@ -46,53 +55,70 @@ class CudaDevice(ArrayDevice):
         name = cupy.cuda.runtime.getDeviceProperties(index)["name"]
         return name.decode() if isinstance(name, bytes) else str(name)
 
+    # -- streams
 
-def cuda_kernels(device: CudaDevice, count: int) -> Kernels:
-    """Returns the kernels; with several devices, each runs on that of its arrays.
+    def current_stream(self, index: int) -> Any:
+        """Returns the ``cupy.cuda.Stream`` that device ``index`` works on in this thread."""
+        with cupy.cuda.Device(index):
+            return cupy.cuda.get_current_stream()
 
-    Args:
-        device: the device API, for its random numbers.
-        count: how many devices there are; one needs no switching, and is the common case.
-    """
-    made = kernels(cupy, random=device.random)
-    return made if count < 2 else {name: on_its_device(kernel) for name, kernel in made.items()}
+    def set_stream(self, stream: Any) -> None:
+        """Makes a ``cupy.cuda.Stream`` the current one of the device that it was made on, in this thread."""
+        made_on = getattr(stream, "device_id", -1)  # the default stream belongs to every device
+        with cupy.cuda.Device(None if made_on < 0 else made_on):
+            stream.use()
+
+    # -- memory
+
+    def memory_stats(self, index: int) -> dict[str, int]:
+        """Returns what CuPy's memory pool says of device ``index``; peaks from the first reset on."""
+        with cupy.cuda.Device(index):
+            used, held = self._in_pool()
+        stats = {"allocated_bytes.all.current": used, "reserved_bytes.all.current": held}
+        if index in self._peaks:
+            self._raise_peaks(index, used, held)
+            stats["allocated_bytes.all.peak"], stats["reserved_bytes.all.peak"] = self._peaks[index]
+        return stats
+
+    def reset_peak_memory_stats(self, index: int) -> None:
+        """Starts the peaks of device ``index`` anew, and watches CuPy's allocator if this is the first time."""
+        with cupy.cuda.Device(index):
+            now = self._in_pool()
+        with self._lock:
+            if not self._peaks:
+                cupy.cuda.set_allocator(self._watched(cupy.cuda.get_allocator()))
+            self._peaks[index] = [*now]
+
+    def memory_info(self, index: int) -> tuple[int, int]:
+        """Returns the free and the total memory of device ``index``, in bytes, as the driver says."""
+        with cupy.cuda.Device(index):
+            free, total = cupy.cuda.runtime.memGetInfo()
+        return int(free), int(total)
+
+    def empty_cache(self) -> None:
+        """Gives the blocks that CuPy's memory pools keep free back to the driver and the system."""
+        cupy.get_default_memory_pool().free_all_blocks()
+        cupy.get_default_pinned_memory_pool().free_all_blocks()
+
+    def _in_pool(self) -> tuple[int, int]:
+        pool = cupy.get_default_memory_pool()
+        return int(pool.used_bytes()), int(pool.total_bytes())
+
+    def _watched(self, allocate: Any) -> Any:
+        def watched(size: int) -> Any:
+            memory = allocate(size)
+            index = cupy.cuda.runtime.getDevice()
+            if index in self._peaks:
+                self._raise_peaks(index, *self._in_pool())
+            return memory
+
+        return watched
+
+    def _raise_peaks(self, index: int, *now: int) -> None:
+        with self._lock:
+            self._peaks[index] = [max(pair) for pair in zip(self._peaks[index], now, strict=True)]
 
 
-def cuda_emitter(made: Kernels, count: int) -> Callable[[Program], Kernel | None]:
-    """Returns what makes kernels of formulas; with several devices, each runs on that of its arrays.
-
-    Args:
-        made: the kernels of the formulas' steps.
-        count: how many devices there are.
-    """
-    emit = emitter(cupy, made)
-
-    def emit_for_each_device(program: Program) -> Kernel | None:
-        kernel = emit(program)
-        return None if kernel is None else on_its_device(kernel)
-
-    return emit if count < 2 else emit_for_each_device
-
-
-def on_its_device(kernel: Kernel) -> Kernel:
-    """Returns the kernel in the context of its first array's device, or of the ``device`` that it is given."""
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        with _device_of(args, kwargs.get("device")):
-            return kernel(*args, **kwargs)
-
-    nin = getattr(kernel, "nin", None)
-    if nin is None:
-        return functools.wraps(kernel)(run)
-    names = [inspect.Parameter(f"x{i}", inspect.Parameter.POSITIONAL_ONLY) for i in range(nin)]
-    run.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
-    run.__name__ = kernel.__name__
-    return run
-
-
-def _device_of(args: tuple[Any, ...], index: int | None) -> AbstractContextManager[Any]:
-    for value in args:
-        for array in value if isinstance(value, list) else (value,):
-            if isinstance(array, cupy.ndarray):
-                return array.device
-    return cupy.cuda.Device(index or 0)
+def cuda_kernels(device: CudaDevice) -> Kernels:
+    """Returns the kernels; TensorPlay runs each while the device of its arrays is the current one."""
+    return kernels(cupy, random=device.random)

@@ -26,13 +26,15 @@ def _device() -> Any:
 
 @library_impl("CUDA", "ArraysCUDA")
 def _(m: Any) -> None:
-    from tensorplay_cuda.device import cuda_emitter, cuda_kernels
+    import cupy
 
-    count = _availability().device_count
-    made = cuda_kernels(_device(), count)
+    from tensorplay_composite.arrays import emitter
+    from tensorplay_cuda.device import cuda_kernels
+
+    made = cuda_kernels(_device())
     for name, kernel in made.items():
         m.impl(name, kernel)
-    m.emitter(cuda_emitter(made, count))
+    m.emitter(emitter(cupy, made))
 
 
 @hookimpl

@@ -5,7 +5,7 @@ import pytest
 
 from tensorplay_composite.arrays import ArrayDevice
 from tensorplay_core.dispatch.device_api import DeviceAPI
-from tensorplay_core.errors import ShapeError
+from tensorplay_core.errors import BackendError, ShapeError, ValueRangeError
 from tensorplay_cpu.kernels import DEVICE
 
 NAMES = [
@@ -112,6 +112,25 @@ def test_seeding(device):
     first = device.random.uniform((2,), "float32", 0).tolist()
     device.manual_seed(3)
     assert device.random.uniform((2,), "float32", 0).tolist() == first
+
+
+def test_the_state_of_the_random_numbers(device):
+    state = device.get_rng_state(0)
+    first = device.random.normal((3,), "float32", 0).tolist()
+    device.set_rng_state(state, 1)  # the numbers are drawn on the host: one state serves every device
+    assert (
+        device.random.normal((3,), "float32", 1).tolist() == first != device.random.normal((3,), "float32", 1).tolist()
+    )
+    assert isinstance(state, bytes) and device.get_rng_state(0) != state
+    with pytest.raises(ValueRangeError, match="no state"):
+        device.set_rng_state(state[1:], 0)
+
+
+def test_what_modules_do_not_agree_on_is_left_to_the_backend(device):
+    for ask in (device.memory_stats, device.memory_info, device.reset_peak_memory_stats, device.current_stream):
+        with pytest.raises(BackendError, match=rf"ArrayDevice does not implement {ask.__name__}\nfix: "):
+            ask(0)
+    device.empty_cache()
 
 
 def test_names_and_contexts(device):

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 
+import tensorplay as tp
 from tensorplay_core.cli import main
+from tensorplay_core.cli.backends import coverage
 from tensorplay_core.codegen.context import CodegenContext
+from tensorplay_core.dispatch.library import Library
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.types.program import Program
@@ -69,3 +73,35 @@ def test_a_derivative_is_shown_whole_and_whether_it_was_found() -> None:
     for name in ("softplus", "exp"):
         assert data(name)["gradients"] and not data(name)["symbolic"]
         assert "gradients self: " in shown(name)
+
+
+def test_an_opt_out_of_composite_is_shown_with_whose_it_is_and_in_the_coverage() -> None:
+    lib = Library("tp", "IMPL", "CPU")
+    try:
+        lib.without_composite("linear")
+        (one,) = data("linear")["opted_out_of_composite"]
+        assert (one["slot"], one["key"], one["owner"], one["version"]) == ("CPU", 0, __name__, None)
+        assert one["where"].startswith(f"{__file__}:")
+        assert f"CPU (0): opted out of Composite by {__name__.partition('.')[0]} " in shown("linear")
+        assert coverage(0)["opted_out_of_composite"] == {"linear": __name__.partition(".")[0]}
+    finally:
+        lib.close()
+    assert data("linear")["opted_out_of_composite"] == [] and coverage(0)["opted_out_of_composite"] == {}
+
+
+@pytest.mark.parametrize("columns", [80, 160])
+def test_a_stack_is_readable_at_any_width(columns: int) -> None:
+    tp.ones(1)
+    lib = Library("tp", "IMPL", "CPU")
+    try:
+        lib.impl("add", lambda self, other: self, override=True)
+        result = CliRunner().invoke(main, ["ops", "show", "add"], env={"COLUMNS": str(columns)})
+        lines = result.stdout.splitlines()
+        start = next(i for i, line in enumerate(lines) if line.startswith("  CPU (0): "))
+        top, where, beneath, below = lines[start : start + 4]
+        assert top.endswith(" [wins, override, registered at run time]") and where.strip().startswith("test_ops.py:")
+        assert beneath == f"      beneath it: numpy.add from tensorplay-cpu {tp.__version__}"
+        assert below.startswith("          tensorplay_cpu/plugin.py:") and max(map(len, lines)) <= columns
+        assert not any("wins" in line for line in lines[start + 2 :])  # said only where there is something beneath
+    finally:
+        lib.close()

@@ -21,7 +21,7 @@ MEMBERS = [key for key in DispatchKey if key not in (DispatchKey.Composite, Disp
 
 @pytest.mark.parametrize(("a", "b"), list(itertools.combinations(MEMBERS, 2))[::7])
 def test_the_highest_bit_is_the_highest_key(a, b):
-    assert KeySet.of(a, b).highest == max(a, b)
+    assert KeySet.of(a, b).highest == max(a, b) and KeySet.of(a, b).lowest == min(a, b)
     assert KeySet.of(a, b).bits == (1 << a) + (1 << b)
 
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import tensorplay as tp
+from tensorplay_core.dispatch import blocks
 from tensorplay_core.dispatch.context import Scope
 from tensorplay_core.dispatch.keys import DispatchKey
-from tensorplay_core.dispatch.library import collect, library_impl
 from tensorplay_core.dispatch.registry import REGISTRY
-from tensorplay_core.errors import ArgumentError, BackendConflict, RegistrationError, SchemaError
+from tensorplay_core.errors import ArgumentError, BackendConflict, KernelMissing, RegistrationError, SchemaError
 
 Library = tp.library.Library
 ADD = REGISTRY.find("add")
@@ -240,30 +240,44 @@ def test_a_fallback_below_the_layers_is_refused(key):
         lib.fallback(lambda op, keys, *args: None, key)
 
 
-# --------------------------------------------------------------------------------------------------------- blocks
+# --------------------------------------------------------------------------------------------------------- whose it is
 
 
-def test_a_block_outside_a_plugin_is_applied_at_once():
-    with closing(Library("blocks", "DEF")) as lib:
-        lib.define("op(Tensor x) -> Tensor")
+def test_a_plugins_module_registers_as_its_plugin_and_any_other_above_all_plugins(monkeypatch):
+    asked = []
 
-        @library_impl("Composite", "MyBlock")
-        def _(m):
-            m.impl("blocks::op", lambda x: x * 3)
+    def plugin_of(module):
+        asked.append(module)
+        return ("foo", "tensorplay-foo", 7) if module.startswith("tensorplay_foo") else None
 
-        assert tp.ops.blocks.op(tp.ones(1)).item() == 3.0
+    monkeypatch.setattr(blocks, "plugin_of", plugin_of)
+    made = {}
+    for module in ("tensorplay_foo.extra", "tensorplay_foo", "zoo.mine", "__main__"):
+        names = {"tp": tp, "__name__": module}
+        exec(compile("lib = tp.library.Library('tp', 'IMPL', 'CPU')", f"{module}.py", "exec"), names)
+        made[module] = names["lib"]
+        made[module].impl("exp", lambda x: x, override=True)
+    try:
+        stack = [(r.owner, r.distribution, r.priority, r.run_time) for r in REGISTRY.find("exp").table[0]]
+        assert stack[:3] == [
+            ("zoo.mine", "zoo", 0, True), ("__main__", "__main__", 0, True), ("foo", "tensorplay-foo", 7, False)
+        ]  # fmt: skip
+        assert len(stack) == 4 and asked == ["tensorplay_foo.extra", "tensorplay_foo", "zoo.mine"]
+    finally:
+        for lib in made.values():
+            lib.close()
 
 
-def test_collected_blocks_wait_for_their_batch():
-    with collect() as blocks:
-
-        @library_impl("CPU", "Later")
-        def _(m):
-            m.impl("later::op", lambda x: x)
-
-    assert [(block.key, block.name) for block in blocks] == [("CPU", "Later")]
-    assert blocks[0].where.startswith(f"{__file__}:")
-    staging = REGISTRY.stage("later", "later-distribution")
-    blocks[0].apply(staging)
-    (problem,) = staging.problems()
-    assert "no operator 'later::op'" in problem and f"{__file__}:" in problem
+def test_opting_out_of_composite_ends_with_the_library():
+    x = tp.ones(1, 2)
+    with closing(Library("tp", "IMPL")) as lib:
+        with pytest.raises(RegistrationError, match="only a backend's key can opt out"):
+            lib.without_composite("linear", "Autograd")
+        with pytest.raises(RegistrationError, match="no operator 'tp::linera'"):
+            lib.without_composite("linera", "CPU")
+        lib.without_composite("linear", "CPU")
+        (one,) = REGISTRY.find("linear").without_composite[0]
+        assert one.where.startswith(f"{__file__}:") and one.owner == __name__
+        with pytest.raises(KernelMissing):
+            tp.linear(x, x)
+    assert tp.linear(x, x).tolist() == [[2.0]]

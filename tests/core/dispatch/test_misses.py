@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
 import tensorplay as tp
+from tensorplay_core.dispatch import fallbacks
 from tensorplay_core.errors import EnvironmentVariableError, KernelMissing
 
 PROGRAM = """
@@ -82,8 +84,8 @@ def test_no_trace_unless_it_is_asked_for(value):
 @pytest.mark.parametrize("value", ["yes", "2", "true"])
 def test_a_value_that_means_nothing_is_refused_when_backends_are_first_discovered(value):
     done = run(value)
-    assert done.stdout.startswith("EnvironmentVariableError") and f"not {value!r}" in done.stdout
-    assert "0 (no trace) or 1 (trace to stderr)" in done.stdout and "fix: correct or unset" in done.stdout
+    assert done.stdout.startswith("EnvironmentVariableError") and f"MISS={value!r} means nothing" in done.stdout
+    assert "0 (no trace, the default) and 1 (trace to stderr)" in done.stdout and "fix: correct or unset" in done.stdout
 
 
 def test_the_error_names_what_is_registered_and_the_remedy():
@@ -99,6 +101,31 @@ def test_the_error_names_what_is_registered_and_the_remedy():
     assert isinstance(info.value, NotImplementedError)
     assert "miss2::op: no kernel at CPU, nor at Composite" in message
     assert "Registered: CUDA, Autograd" in message and "fix: register a kernel for 'miss2::op'" in message
+
+
+def test_what_a_program_sets_goes_before_the_variable(monkeypatch, capsys):
+    from tensorplay_core.dispatch import misses
+
+    monkeypatch.setenv("TP_TRACE_KERNEL_MISS", "1")
+    with closing(tp.library.Library("miss4", "DEF")) as lib:
+        lib.define("op(Tensor x) -> Tensor")
+        for told, traced in ((None, True), (False, False), (True, True)):
+            monkeypatch.setattr(misses, "trace", told)
+            with pytest.raises(KernelMissing):
+                tp.ops.miss4.op(tp.ones(2))
+            assert ("kernel miss: operator miss4::op" in capsys.readouterr().err) is traced
+
+
+def test_the_host_is_recommended_only_where_it_would_serve(monkeypatch):
+    """Never for a call of the cpu or of meta; what it does otherwise is in tests/core/ops/test_host_fallback.py."""
+    for mode in ("raise", "warn"):
+        monkeypatch.setattr(fallbacks, "mode", mode)
+        with closing(tp.library.Library("miss5", "DEF")) as lib:
+            lib.define("op(Tensor x) -> Tensor")
+            for device in ("cpu", "meta", "loopback"):
+                with pytest.raises(KernelMissing) as info:
+                    tp.ops.miss5.op(tp.ones(2, device=device))
+                assert ("TENSORPLAY_FALLBACK" in str(info.value)) is (device == "loopback" and mode == "warn")
 
 
 def test_a_bad_value_is_an_error_of_ours(monkeypatch):
@@ -117,7 +144,8 @@ y = (x * 2).sum()
 for _ in range(3):
     x + x
 tp.backends.unload("loopback")
-calls = (lambda: x + x, lambda: x * 2, lambda: x[0], lambda: x.softmax(0), lambda: x.detach().add_(1), y.backward)
+calls = [lambda: x + x, lambda: x * 2, lambda: x[0], lambda: x.softmax(0), lambda: x.detach().add_(1), y.backward]
+calls.append(x.cpu)
 for call in calls:
     try:
         call()
@@ -125,8 +153,8 @@ for call in calls:
         assert "was unloaded" in str(error) and "tensorplay.backends.load('loopback')" in str(error), error
     else:
         raise SystemExit("a call ran")
-assert x.cpu().tolist() == [1.0, 1.0, 1.0]
 tp.backends.load("loopback")
+assert x.cpu().tolist() == [1.0, 1.0, 1.0]
 assert (x + x).tolist() == [2.0, 2.0, 2.0]
 y.backward()
 assert x.grad.tolist() == [2.0, 2.0, 2.0]

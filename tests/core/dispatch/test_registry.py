@@ -79,6 +79,15 @@ def test_among_equals_the_owners_name_decides(registry, order):
     assert owners(registry) == ["c", "b", "a"]
 
 
+@pytest.mark.parametrize("order", list(itertools.permutations("abc")))
+def test_what_a_program_overrides_lies_above_the_plugins_whatever_their_priorities(registry, order):
+    for owner in order:
+        staging = registry.stage(owner, owner, 0 if owner == "a" else 10**30, run_time=owner == "a")
+        staging.impl("t::op", "CPU", KERNELS[owner], override=True)
+        staging.commit()
+    assert owners(registry) == ["a", "c", "b"]
+
+
 @pytest.mark.parametrize("gone", list(itertools.permutations("abc")))
 def test_undo_exposes_what_lies_beneath_in_any_order(registry, gone):
     committed = {

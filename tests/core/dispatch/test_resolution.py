@@ -8,7 +8,7 @@ from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import DispatchKey, assign_page
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.registry import Registry
-from tensorplay_core.dispatch.resolution import at_key, describe, resolve, steps
+from tensorplay_core.dispatch.resolution import at_key, composite_at, describe, ended_at, resolve, steps, takes
 
 CPU, AUTOGRAD = int(DispatchKey.CPU), int(DispatchKey.AutogradCPU)
 BOTH = KeySet.of(CPU, AUTOGRAD)
@@ -90,3 +90,21 @@ def test_every_step_is_told_from_the_highest_with_its_reason():
     assert [bool(step.registration) for step in told] == [False, True, True]
     line = describe(op, told[2])
     assert line.startswith("CPU: ") and "my-distribution" in line and f"{__file__}:" in line and "specialised" in line
+
+
+def test_where_a_call_without_a_kernel_ends():
+    batched = KeySet.of(CPU, DispatchKey.VmapCPU)
+    assert ended_at(operator("CUDA"), KeySet.of(CPU, DispatchKey.AutocastCPU)) == CPU
+    assert ended_at(operator("CPU"), batched) == DispatchKey.VmapCPU
+    assert ended_at(operator("CPU"), KeySet(0, 0)) is None
+
+
+def test_what_composite_serves_and_which_keywords_a_kernel_takes():
+    op = operator("CPU", "Composite")
+    assert composite_at(op, CPU) is op.kernel_at(22) and composite_at(operator("CPU"), CPU) is None
+    op.without_composite = frozenset({CPU})
+    assert composite_at(op, CPU) is None and composite_at(op, DispatchKey.CUDA) is op.kernel_at(22)
+    kernel = op.kernel_at(CPU)
+    assert takes(kernel, {})
+    kernel.keywords = frozenset({"a", "b"})
+    assert takes(kernel, {"a": 1}) and not takes(kernel, {"a": 1, "c": 2})

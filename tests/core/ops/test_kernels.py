@@ -44,7 +44,7 @@ BROKEN = {
     "wrong shape": (lambda a, b: (a + b)[:1], r"should have shape \(2,\), it returned \(1,\)"),
     "0-d": (lambda a, b: a[0], r"should have shape \(2,\), it returned \(\)"),
     "a Python scalar": (lambda a, b: 3.0, r"should have shape \(2,\), it returned \(\)"),
-    "nothing": (lambda a, b: None, "returned NoneType, not an array"),
+    "nothing": (lambda a, b: None, "returned None, not an array"),
     "a wider kind of dtype": (lambda a, b: a + 1j, "should be float32, it returned complex64"),
     "another byte order": (lambda a, b: (a + b).astype(">f4"), "dtype >f4"),
     "text": (lambda a, b: np.array(["p", "q"]), "dtype <U1"),

@@ -18,9 +18,12 @@ from tensorplay_core import errors, public
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = ("README.md", "CONTRIBUTING.md")
-MODULES = {"autograd", "backends", "errors", "library", "nn", "profiler", "testing"}
+MODULES = {"accelerator", "autograd", "backends", "errors", "library", "nn", "profiler", "testing"}
 """The modules among the public names; ``ops`` is an object."""
-LAZY = {"backends", "explain", "profiler", "set_default_device", "show_config", "testing"}
+LAZY = {
+    *("accelerator", "backends", "explain", "get_rng_state", "initial_seed", "profiler", "seed", "set_default_device"),
+    *("set_rng_state", "show_config", "testing"),
+}
 PROMISED = re.findall(
     r"\S+",
     """
@@ -31,6 +34,7 @@ PROMISED = re.findall(
     bfloat16 float32 float64 complex64 complex128 uint8 uint16 uint32 uint64 int8 int16 int32 int64 inf nan pi
     no_grad enable_grad inference_mode set_grad_enabled is_grad_enabled autograd ops library backends profiler
     testing nn explain show_config set_default_device get_default_device get_default_dtype set_printoptions
+    accelerator get_rng_state set_rng_state initial_seed seed
     __version__ TensorPlayError KernelMissing RegistrationError BackendConflict DeviceUnavailable
     """,
 )

@@ -23,11 +23,13 @@ from tensorplay_core.errors import *
 from tensorplay_core.dispatch import devices
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.registry import REGISTRY
-for _signature in ("add(Tensor self, Tensor other) -> Tensor", "neg(Tensor self) -> Tensor"):
+if WHOLE:
+    import tensorplay as tp
+for _signature in ("add(Tensor self, Tensor other) -> Tensor", "neg(Tensor self) -> Tensor") if not WHOLE else ():
     REGISTRY.define(Operator(_signature, namespace="tp", where="test"))
 from tensorplay_core.plugins import lifecycle, public
 from tensorplay_core.plugins.lifecycle import MANAGER
-lifecycle.connect()
+WHOLE or lifecycle.connect()
 
 def table(op="add"):
     from tensorplay_core.dispatch.keys import slot_name
@@ -110,10 +112,13 @@ class Site:
         (info / "METADATA").write_text(good if metadata is None else metadata)
         return folder
 
-    def run(self, script: str, *, sites: tuple[Path, ...] = (), **environ: str) -> Any:
-        """Runs a script after the prelude; returns what it gave to ``show``; it must print nothing else."""
+    def run(self, script: str, *, sites: tuple[Path, ...] = (), whole: bool = False, **environ: str) -> Any:
+        """Runs a script after the prelude; returns what it gave to ``show``; it must print nothing else.
+
+        With ``whole`` all of TensorPlay is there, as ``tp``; else the floors up to the plugins, and two operators.
+        """
         paths = [str(self.path), *map(str, sites)]
-        code = f"SITES = {paths!r}\n{PRELUDE}\n{textwrap.dedent(script)}"
+        code = f"SITES, WHOLE = {paths!r}, {whole}\n{PRELUDE}\n{textwrap.dedent(script)}"
         env = {key: value for key, value in os.environ.items() if not key.startswith("TENSORPLAY_BACKEND")}
         env["PYTHONPATH"] = os.pathsep.join([*paths, *filter(None, sys.path)])
         env.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -133,7 +133,7 @@ def test_a_description_in_a_subfolder_and_of_a_missing_package(site: Any) -> Non
     entries.write_text(entries.read_text().replace(":backend.yaml", ":data/b.yaml"))
     assert site.run("show(MANAGER.record('foo').info.summary)") == "deep"
     entries.write_text(entries.read_text().replace("= tensorplay_foo:data", "= nowhere:data"))
-    assert "the package 'nowhere' is not importable" in site.run("show(MANAGER.record('foo').reason)")
+    assert "its package 'nowhere' cannot be imported" in site.run("show(MANAGER.record('foo').reason)")
 
 
 def test_names_are_whole_never_prefixes(site: Any) -> None:

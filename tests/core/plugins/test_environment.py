@@ -5,7 +5,7 @@ import warnings
 import pytest
 
 from tensorplay_core.errors import EnvironmentVariableError
-from tensorplay_core.plugins.environment import Settings, check_names, read
+from tensorplay_core.plugins.environment import Settings, check_names, read, warn_of_unknown
 
 
 def test_nothing_set_means_everything_is_allowed() -> None:
@@ -68,8 +68,65 @@ def test_a_blocked_name_need_not_be_installed_but_a_slip_is_told() -> None:
 def test_the_variable_that_the_dispatcher_reads_is_checked_with_the_others(monkeypatch):
     monkeypatch.setenv("TP_TRACE_KERNEL_MISS", "yes")
     with pytest.raises(
-        EnvironmentVariableError, match=r"(?s)is 0 \(no trace\) or 1 .*not 'yes'\nfix: correct or unset"
+        EnvironmentVariableError, match=r"(?s)MISS='yes' means nothing.* are 0 \(no trace.*\nfix: correct or unset"
     ):
         read()
     monkeypatch.setenv("TP_TRACE_KERNEL_MISS", "1")
     assert read() is not None
+
+
+def test_the_other_variables() -> None:
+    settings = read(
+        {
+            "TENSORPLAY_FALLBACK": "warn",
+            "TENSORPLAY_TRACE": "1",
+            "TP_TRACE_KERNEL_MISS": "0",
+            "TENSORPLAY_BACKEND_TIMEOUT": " 2.5 ",
+        }
+    )
+    assert (settings.fallback, settings.trace, settings.trace_kernel_miss, settings.timeout) == (
+        "warn",
+        True,
+        False,
+        2.5,
+    )
+    assert read({"TENSORPLAY_BACKEND_TIMEOUT": "0"}).timeout is None
+    assert read({}).timeout == 60.0
+    assert settings.sources == dict.fromkeys(("fallback", "trace", "trace_kernel_miss", "timeout"), "environment")
+    assert repr(read({"TENSORPLAY_TRACE": "1"})) == "Settings(trace=True from TENSORPLAY_TRACE)"
+    assert repr(read({})) == "Settings()"
+    plain = read({"TENSORPLAY_BACKENDS": "b,a"}).as_dict()
+    assert (plain["allow"], plain["block"], plain["timeout"], plain["sources"]) == (
+        ["a", "b"],
+        [],
+        60.0,
+        {"allow": "environment"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "valid"),
+    [
+        ("TENSORPLAY_FALLBACK", "wran", "Did you mean 'warn'? Valid values are raise (the default), warn and allow"),
+        ("TENSORPLAY_FALLBACK", "1", "Valid values are raise (the default), warn and allow"),
+        ("TENSORPLAY_TRACE", "yes", "0 (the default) and 1 (print"),
+        ("TENSORPLAY_BACKEND_TIMEOUT", "soon", "numbers above 0, such as 60 (the default), and 0 for no limit"),
+        ("TENSORPLAY_BACKEND_TIMEOUT", "-1", "and 0 for no limit"),
+        ("TENSORPLAY_BACKEND_TIMEOUT", "inf", "and 0 for no limit"),
+    ],
+)
+def test_the_others_refuse_what_means_nothing(variable: str, value: str, valid: str) -> None:
+    with pytest.raises(EnvironmentVariableError) as caught:
+        read({variable: value})
+    assert f"{variable}={value!r} means nothing" in str(caught.value) and valid in str(caught.value)
+
+
+def test_a_variable_that_is_none_of_ours_is_warned_of_with_the_nearest() -> None:
+    with pytest.warns(RuntimeWarning) as seen:
+        warn_of_unknown(
+            {"TENSORPLAY_BACKENDS_BLOK": "x", "TENSORPLAY_BACKENDS": "y", "TENSORPLAY_BACKEND_ZZZZZZZZZZZZ": ""}
+        )
+    second, first = sorted(str(warning.message) for warning in seen)
+    assert "TENSORPLAY_BACKENDS_BLOK is no variable of TensorPlay" in second
+    assert second.endswith("Did you mean 'TENSORPLAY_BACKENDS_BLOCK'?")
+    assert "ZZZ is no variable" in first

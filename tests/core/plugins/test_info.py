@@ -56,7 +56,7 @@ def test_an_empty_file_gives_the_defaults() -> None:
         ('views: "no"', "f:1: views must be true or false, got 'no'"),
         ("requirements: [1]", "f:1: requirements must be a list of texts"),
         ("url: example.org", "f:1: url must be an address that starts with https://"),
-        ("prioritiy: 3", "f:1: unknown field 'prioritiy'. Did you mean 'priority'? The fields are summary, api"),
+        ("prioritiy: 3", "f:1: unknown field 'prioritiy'. Did you mean 'priority'?"),
         ("name: foo", "f:1: unknown field 'name'"),
         ("priority: 1\npriority: 2", "f:2: the field 'priority' is given twice, first in line 1"),
         ("- a\n- b", "f:1: must be a mapping of fields, got list"),
@@ -75,7 +75,8 @@ def test_each_field_is_checked(text: str, message: str) -> None:
 def test_all_problems_are_told_at_once() -> None:
     with pytest.raises(BackendError) as caught:
         parse(INFO, "priority: x\nviews: 3\nmutabel: true", "f")
-    assert [part.split(":")[1] for part in str(caught.value).split("; ")] == ["1", "2", "3"]
+    head, *problems = str(caught.value).split("\n  - ")
+    assert head == "it has several problems:" and [text.split(":")[1] for text in problems] == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize("api", [">=1,<2", "==1", "~=1.0", ">0.9", "<=1.0", "!=2", ">= 1.0 , < 1.1"])

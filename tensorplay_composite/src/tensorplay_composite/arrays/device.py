@@ -1,7 +1,7 @@
 """The device half of a backend over a NumPy-like module: how core makes, reads, copies and compares its arrays.
 
 Written against the module's NumPy spellings where it has them and the array API standard's where it does not, all
-settled when the object is made. A backend with more to say (several devices, streams) derives from this class.
+settled when the object is made. A backend with more to say (several devices, streams, memory) derives from this class.
 """
 
 from __future__ import annotations
@@ -40,6 +40,10 @@ def native_dtypes(xp: Any) -> dict[str, Any]:
 
 class ArrayDevice(DeviceAPI):
     """A device whose arrays come from a NumPy-like module.
+
+    It has all that a device must have, and random numbers with their state. Of the optional parts of
+    :class:`~tensorplay_core.plugins.DeviceAPI` it lacks those that modules do not agree on: statistics of memory,
+    streams, several devices.
 
     Args:
         xp: the array module.
@@ -174,6 +178,18 @@ class ArrayDevice(DeviceAPI):
     def manual_seed(self, seed: int) -> None:
         """Seeds the device's random numbers."""
         self.random.manual_seed(seed)
+
+    def get_rng_state(self, index: int) -> bytes:
+        """Returns the state of the random numbers of device ``index``."""
+        return self.random.state(index)
+
+    def set_rng_state(self, state: bytes, index: int) -> None:
+        """Restores a state that :meth:`get_rng_state` returned, here or on another device that draws on the host.
+
+        Raises:
+            ArgumentError, ValueRangeError: it is no state; nothing is changed.
+        """
+        self.random.set_state(state, index)
 
     def device_name(self, index: int) -> str:
         """Returns a name for a person."""

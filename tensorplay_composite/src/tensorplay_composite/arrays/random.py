@@ -8,12 +8,19 @@ it.
 from __future__ import annotations
 
 import math
+import struct
 import threading
 from typing import Any
+
+from tensorplay_core.errors import ArgumentError, ValueRangeError, fix
 
 # How many random bits fill the significand, so that a draw from [0, 1) cannot round up to 1.
 _BITS = {"float16": 11, "bfloat16": 8}
 _PARTS = {"complex64": "float32", "complex128": "float64"}
+_STATE = struct.Struct("<8s4Q2Q4QBBI")
+"""A generator's state as bytes: mark, counter, key, buffer, position in it, and the half of a number that is left."""
+_MARK = b"philox-1"
+_BUFFER = 4
 
 
 class HostRandom:
@@ -49,6 +56,49 @@ class HostRandom:
                 seed = None if self._seed is None else self._seed % 2**64
                 found = self._generators.setdefault(index, numpy.random.Generator(numpy.random.Philox(seed)))
         return found
+
+    def state(self, index: int) -> bytes:
+        """Returns the state of the generator of device ``index``; it is the same on every machine.
+
+        Example:
+            >>> random = HostRandom(0)
+            >>> state = random.state(0)
+            >>> first = random.permutation(9, 0).tolist()
+            >>> random.set_state(state, 0)
+            >>> random.permutation(9, 0).tolist() == first
+            True
+        """
+        state = self.generator(index).bit_generator.state
+        inner = state["state"]
+        numbers = [int(n) for part in (inner["counter"], inner["key"], state["buffer"]) for n in part]
+        return _STATE.pack(_MARK, *numbers, state["buffer_pos"], state["has_uint32"], state["uinteger"])
+
+    def set_state(self, state: bytes, index: int) -> None:
+        """Restores a state that :meth:`state` returned.
+
+        Raises:
+            ArgumentError: it is not bytes; nothing is changed.
+            ValueRangeError: they are no state; nothing is changed.
+        """
+        import numpy
+
+        remedy = fix("pass what get_rng_state returned, unchanged.")
+        if not isinstance(state, bytes):
+            raise ArgumentError(f"set_rng_state: a state is bytes, not {type(state).__name__}{remedy}")
+        if len(state) != _STATE.size or not state.startswith(_MARK):
+            raise ValueRangeError(f"set_rng_state: these {len(state)} bytes are no state of a Philox generator{remedy}")
+        _, *numbers, position, has_half, half = _STATE.unpack(state)
+        if position > _BUFFER or has_half > 1:
+            raise ValueRangeError(f"set_rng_state: the state is damaged{remedy}")
+        words = numpy.array(numbers, dtype="uint64")
+        self.generator(index).bit_generator.state = {
+            "bit_generator": "Philox",
+            "state": {"counter": words[:4], "key": words[4:6]},
+            "buffer": words[6:],
+            "buffer_pos": position,
+            "has_uint32": has_half,
+            "uinteger": half,
+        }
 
     def uniform(self, size: tuple[int, ...], name: str, index: int) -> Any:
         """Returns a NumPy array, uniform on [0, 1), whose values ``name`` can hold exactly."""

@@ -118,6 +118,7 @@ class Pass:
         """
         waiting, pending, found, graph, retain = self._waiting, self._pending, self.found, self.graph, self.retain
         sums = self._sums
+        apply = active.applying
         inner = () if self._wanted is None else {node for node in self._wanted if node.kind != LEAF}
         selective = bool(inner) or needed is not None
         node: Node | None = None
@@ -138,7 +139,7 @@ class Pass:
                             break
                         if not node.takes_none:
                             grad = [self._zeros(node, i) if g is None else g for i, g in enumerate(grad)]
-                    grads = node.backward(grad, graph)
+                    grads = node.backward(grad, graph) if apply is None else apply(node, grad, graph)
                     pointwise = node.pointwise
                     after = None
                     i = -1

@@ -11,6 +11,8 @@ import click
 from tensorplay_core.cli.common import Group, console, json_option, paragraph, plural, print_json, usage_error
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from tensorplay_core.dispatch.operator import Operator
 
 
@@ -176,6 +178,8 @@ def summary(op: Operator) -> dict[str, Any]:
 
 def in_full(op: Operator) -> dict[str, Any]:
     """Returns everything that is known of an operator, as plain values."""
+    from tensorplay_core.dispatch.keys import slot_name
+
     code = getattr(op.function, "__code__", None)
     return {
         **summary(op),
@@ -189,7 +193,14 @@ def in_full(op: Operator) -> dict[str, Any]:
         "fast_path": op.fast,
         "generation": op.generation,
         "slots": [slot for key in sorted(op.table, key=_slot_order) for slot in _slot(op, key)],
-    }
+        "opted_out_of_composite": [
+            {
+                "slot": slot_name(one.key), "key": one.key, "owner": one.owner, "distribution": one.distribution,
+                "version": _version(one.distribution), "where": one.where,
+            }
+            for key in sorted(op.without_composite) for one in op.without_composite[key]
+        ],
+    }  # fmt: skip
 
 
 def _slot_order(key: int | str) -> tuple[int, int | str]:
@@ -207,13 +218,29 @@ def _slot(op: Operator, key: int | str) -> list[dict[str, Any]]:
 
     return [
         {
-            "slot": slot_name(key), "key": key if isinstance(key, int) else None, "active": place == 0,
+            "slot": slot_name(key), "key": key if isinstance(key, int) else None, "active": place == 0, "place": place,
             "kernel": r.kernel_name, "label": kernel_label(r), "owner": r.owner, "distribution": r.distribution,
-            "where": r.where, "level": r.level, "override": r.override, "priority": r.priority,
-            "unchecked": r.unchecked, "number": r.number,
+            "version": None if r.run_time else _version(r.distribution), "where": r.where, "level": r.level,
+            "override": r.override, "run_time": r.run_time, "priority": r.priority, "unchecked": r.unchecked,
+            "number": r.number,
         }
         for place, r in enumerate(op.table[key])
     ]  # fmt: skip
+
+
+def _version(distribution: str) -> str | None:
+    """Returns the version of an installed distribution; None where it has no metadata, or names none."""
+    from importlib import metadata
+
+    from tensorplay_core.plugins.lifecycle import MANAGER
+
+    for record in MANAGER.records():
+        if record.info.distribution == distribution:
+            return None if record.info.version == "unknown" else record.info.version
+    try:
+        return metadata.version(distribution) or None
+    except Exception:  # somebody else's broken installation must not hide the table
+        return None
 
 
 def _doc(op: Operator) -> str:
@@ -287,15 +314,36 @@ def _print(op: dict[str, Any]) -> None:
     out.print()
     out.print("kernels", style="bold")
     for slot in op["slots"]:
-        marks = ["override"] * slot["override"] + [f"priority {slot['priority']}"] * bool(slot["priority"])
-        marks += ["signature unchecked"] * slot["unchecked"] + ["takes tensors"] * _takes_tensors(slot)
-        beneath = "" if slot["active"] else "beneath it: "
-        number = f" ({slot['key']})" if slot["key"] is not None else ""
-        extra = f" [{', '.join(marks)}]" if marks else ""
-        paragraph(out, f"{slot['slot']}{number}: {beneath}{slot['label']} from {slot['distribution']}{extra}", 2)
-        paragraph(out, short_location(slot["where"]), 6, "dim")
-    if not op["slots"]:
+        _print_slot(out, slot, several=slot["place"] > 0 or _is_overriding(op["slots"], slot))
+    for one in op["opted_out_of_composite"]:
+        paragraph(out, f"{one['slot']} ({one['key']}): opted out of Composite by {_from(one)}", 2)
+        paragraph(out, short_location(one["where"]), 6, "dim")
+    if not op["slots"] and not op["opted_out_of_composite"]:
         paragraph(out, "none is registered", 2)
+
+
+def _is_overriding(slots: list[dict[str, Any]], slot: dict[str, Any]) -> bool:
+    """Whether there is a kernel beneath the one on top of a slot."""
+    return any(other["slot"] == slot["slot"] and other["place"] for other in slots)
+
+
+def _print_slot(out: Console, slot: dict[str, Any], *, several: bool) -> None:
+    """Prints a kernel: the one on top of a slot at the margin, what lies beneath it one step in, in their order."""
+    from tensorplay_core.ops.explain_road import short_location
+
+    beneath = slot["place"] > 0
+    marks = ["wins"] * (several and not beneath) + ["override"] * slot["override"]
+    marks += ["registered at run time"] * slot["run_time"] + [f"priority {slot['priority']}"] * bool(slot["priority"])
+    marks += ["signature unchecked"] * slot["unchecked"] + ["takes tensors"] * _takes_tensors(slot)
+    number = f" ({slot['key']})" if slot["key"] is not None else ""
+    head = "beneath it: " if beneath else f"{slot['slot']}{number}: "
+    extra = f" [{', '.join(marks)}]" if marks else ""
+    paragraph(out, f"{head}{slot['label']} from {_from(slot)}{extra}", 6 if beneath else 2)
+    paragraph(out, short_location(slot["where"]), 10 if beneath else 6, "dim")
+
+
+def _from(row: dict[str, Any]) -> str:
+    return f"{row['distribution']} {row['version']}" if row["version"] else str(row["distribution"])
 
 
 def _takes_tensors(slot: dict[str, Any]) -> bool:

@@ -1,22 +1,35 @@
-"""Three counters that let the fast path skip the context: how many states, in any context, could change a call.
+"""What is active in this process: three counters that let the fast path skip the context, and who traces.
 
 They are read as module attributes (``active.special``), never imported by name, and changed under a lock. While a count
-is zero no call looks at the context state at all, which is what keeps a call at two or three times NumPy's own.
+is zero no call looks at the context state at all, which is what keeps a call at two or three times NumPy's own. The
+hooks of the trace lie here too, where every floor that has something to tell can read them.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from typing import Any
 
 special = 0
-"""States that change the road of a call: modes, autocast, transforms, include and exclude sets, the profiler."""
+"""States that change the road of a call: modes, autocast, transforms, include and exclude sets, the profiler; and the
+process's trace."""
 grad_off = 0
 """States without gradients; a call with a node then reads the context state, and stays fast."""
 inference = 0
 """States of inference mode; every call then reads the context state, and stays fast."""
 
+probe: Any = None
+"""Called around every step of every call, whatever its context, besides the probe of the context state; None while the
+process is not traced. ``special`` counts it."""
+applying: Callable[[Any, Any, bool], Any] | None = None
+"""Applies a node of a backward pass instead of the engine, and tells; None while nobody traces anywhere."""
+tell: Callable[[str], None] | None = None
+"""Called with what happens beside calls, such as the loading of a backend; None while nobody traces anywhere."""
+
 # Re-entrant, because a state can be freed, and count down, while its thread is in here.
 _lock = threading.RLock()
+_watching = 0
 
 
 def add(counts: tuple[bool, bool, bool], sign: int) -> None:
@@ -26,3 +39,11 @@ def add(counts: tuple[bool, bool, bool], sign: int) -> None:
         special += sign * counts[0]
         grad_off += sign * counts[1]
         inference += sign * counts[2]
+
+
+def watch(on: bool, apply: Callable[[Any, Any, bool], Any], say: Callable[[str], None]) -> None:
+    """Counts who traces, and lends the hooks for nodes and events to them while there is somebody."""
+    global applying, tell, _watching
+    with _lock:
+        _watching += 1 if on else -1
+        applying, tell = (apply, say) if _watching else (None, None)

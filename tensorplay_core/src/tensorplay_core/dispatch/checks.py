@@ -6,7 +6,15 @@ import keyword
 from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tensorplay_core.dispatch.keys import BACKENDS, PAGE, DispatchKey, slot_name
+from tensorplay_core.dispatch.keys import (
+    BACKENDS,
+    OFFSETS,
+    PAGE,
+    DispatchKey,
+    device_of_page,
+    family_of,
+    slot_name,
+)
 from tensorplay_core.dispatch.operator import Operator, Registration
 from tensorplay_core.errors import RegistrationError
 
@@ -19,6 +27,22 @@ def default_level(slot: int | str) -> str:
     if isinstance(slot, int) and slot % PAGE < BACKENDS and slot != DispatchKey.Composite:
         return "array"
     return "tensor"
+
+
+def device_of(slot: int | str) -> str | None:
+    """Returns the device type for whose calls alone a slot serves.
+
+    None for the shared slots, the modes and Composite, and for what belongs to no backend: sparse layouts, and meta
+    tensors, which every operator has.
+    """
+    if isinstance(slot, str):
+        return None
+    page, step = divmod(slot, PAGE)
+    family = family_of(step)
+    backend = step - OFFSETS[family] if family is not None else step
+    if backend >= BACKENDS or backend in (DispatchKey.Sparse, DispatchKey.Meta):
+        return None
+    return device_of_page(page) if page else DispatchKey(backend).name.lower()
 
 
 def check_level(slot: int | str, level: str | None, with_keyset: bool) -> str:
@@ -58,7 +82,9 @@ def check_signature(op: Operator, registration: Registration) -> None:
     if isinstance(inputs, int):  # a ufunc
         registration.keywords = frozenset()
         if inputs != len(positional):
-            raise RegistrationError(f"the kernel takes {inputs} arrays, the operator is {schema}")
+            takes = f"takes {inputs} array{'s' * (inputs != 1)}"
+            name = getattr(function, "__name__", function)
+            raise RegistrationError(f"the kernel, the ufunc {name}, {takes}, the operator is {schema}")
         return
     try:
         signature = inspect.signature(function)
@@ -81,7 +107,11 @@ def check_signature(op: Operator, registration: Registration) -> None:
         signature.bind(*arguments, **{words.get(name, name): None for name in passed})
         signature.bind(*arguments, **{words.get(name, name): None for name in fewest})
     except TypeError as error:
-        raise RegistrationError(f"the kernel's signature is {signature}, the operator is {schema}: {error}") from None
+        given = ["keys"] * registration.with_keyset + [a.name for a in positional]
+        call = ", ".join(given + [f"{words.get(name, name)}=…" for name in passed])
+        raise RegistrationError(
+            f"the kernel's signature is {signature}, the operator is {schema}: called as kernel({call}): {error}"
+        ) from None
     registration.function = taking(function, words)
 
 

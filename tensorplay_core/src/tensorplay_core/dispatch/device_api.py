@@ -1,20 +1,27 @@
-"""What a backend tells about its device: how to make, read, copy and compare its arrays.
+"""What a backend tells about its device: how to make, read, copy and compare its arrays, and what else it can do.
 
 Core never imports an array library; everything it needs from one goes through an object of this class. A NumPy-like
-module gets the whole of it from ``tensorplay_composite.arrays.ArrayDevice``.
+module gets what it must have from ``tensorplay_composite.arrays.ArrayDevice``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NoReturn
 
-from tensorplay_core.errors import BackendError
+from tensorplay_core.errors import BackendError, fix
 
 
 class DeviceAPI:
     """Base class of a backend's device.
+
+    A backend must implement :meth:`as_array`, :meth:`dtype_name`, :meth:`from_list`, :meth:`from_host`,
+    :meth:`to_host`, :meth:`cast` and :meth:`copy`, and set :attr:`array_class` and :attr:`dtypes`. One with several
+    devices must also implement :meth:`device`: TensorPlay enters it around every kernel and every method that takes or
+    makes arrays, so that neither has to look after the index. The rest is optional. A method either has a default,
+    which its docstring states, or raises a BackendError that names the class and the method.
 
     Attributes:
         array_class: the class that kernels return.
@@ -22,6 +29,14 @@ class DeviceAPI:
         shares_memory_with_host: ``Tensor.numpy()`` may return the array itself.
         mutable: arrays can be written to.
         views: slices share memory with what they were taken from.
+        survives_fork: a process that is forked after the device has started can use it; False for CUDA and its like.
+
+    Example:
+        >>> DeviceAPI().memory_info(0)
+        Traceback (most recent call last):
+        ...
+        tensorplay_core.errors.BackendError: ...DeviceAPI does not implement memory_info
+        fix: do without it on this device; its backend can add it, see DeviceAPI.memory_info.
     """
 
     array_class: type = object
@@ -29,9 +44,22 @@ class DeviceAPI:
     shares_memory_with_host = False
     mutable = True
     views = True
+    survives_fork = True
 
     def _missing(self, what: str) -> NoReturn:
-        raise BackendError(f"{type(self).__module__}.{type(self).__qualname__} does not implement {what}")
+        raise BackendError(f"{self._class_name()} does not implement {what}")
+
+    def _optional(self, what: str) -> NoReturn:
+        remedy = fix(f"do without it on this device; its backend can add it, see DeviceAPI.{what}.")
+        raise BackendError(f"{self._class_name()} does not implement {what}{remedy}")
+
+    def _class_name(self) -> str:
+        return f"{type(self).__module__}.{type(self).__qualname__}"
+
+    def _implements(self, method: str) -> bool:
+        return getattr(type(self), method) is not getattr(DeviceAPI, method)
+
+    # -- arrays: required
 
     def as_array(self, value: Any) -> Any:
         """Returns a kernel's result as an array of :attr:`array_class`, 0-d ones included."""
@@ -61,23 +89,25 @@ class DeviceAPI:
         """Returns a copy with memory of its own."""
         self._missing("copy")
 
+    # -- arrays: with a default
+
     def freeze(self, array: Any) -> None:
-        """Makes an array read-only where the library can: cached numbers are shared by all calls."""
+        """Makes an array read-only where the library can: cached numbers are shared by all calls. Default: nothing."""
 
     def may_alias(self, a: Any, b: Any) -> bool:
-        """Whether two arrays share memory; used in checks only."""
+        """Whether two arrays share memory; used in checks only. Default: False."""
         return False
 
     def to_list(self, array: Any) -> Any:
-        """Returns nested lists of Python numbers, or one number for a 0-d array."""
+        """Returns nested lists of Python numbers, or one number for a 0-d array. Default: by way of the host."""
         return self.to_host(array).tolist()
 
     def is_contiguous(self, array: Any) -> bool:
-        """Whether the elements lie in memory in C order without gaps."""
+        """Whether the elements lie in memory in C order without gaps. Default: True."""
         return True
 
     def strides(self, array: Any) -> tuple[int, ...]:
-        """Returns the strides in elements."""
+        """Returns the strides in elements. Default: those of C order."""
         step, strides = 1, []
         for size in reversed(array.shape):
             strides.append(step)
@@ -85,19 +115,113 @@ class DeviceAPI:
         return tuple(reversed(strides))
 
     def overlaps_itself(self, array: Any) -> bool:
-        """Whether two elements are the same memory, as after ``expand``."""
+        """Whether two elements are the same memory, as after ``expand``. Default: False."""
         return False
 
-    def manual_seed(self, seed: int) -> None:
-        """Seeds the device's random numbers."""
-
-    def synchronize(self, index: int) -> None:
-        """Waits until everything that was asked of device number ``index`` is done."""
+    # -- the device: names, the current one, waiting
 
     def device_name(self, index: int) -> str:
-        """Returns a name for a person."""
+        """Returns a name for a person. Default: that of the class."""
         return type(self).__name__
 
     def device(self, index: int) -> AbstractContextManager[Any]:
-        """Returns a context in which device number ``index`` is the current one."""
+        """Returns a context in which device number ``index`` is the library's current one.
+
+        Required of a backend with several devices. Default: a context that does nothing.
+        """
         return nullcontext()
+
+    def set_device(self, index: int) -> None:
+        """Makes device number ``index`` the library's current one, for code that uses the library directly.
+
+        ``tp.accelerator.set_device_index`` calls it. TensorPlay itself does not depend on it. Default: nothing.
+        """
+
+    def synchronize(self, index: int) -> None:
+        """Waits until everything that was asked of device number ``index`` is done.
+
+        Default: nothing, for a library that is done when it returns.
+        """
+
+    # -- random numbers
+
+    def manual_seed(self, seed: int) -> None:
+        """Seeds the random numbers of all devices of the type. ``seed`` is below 2**64.
+
+        Called when the device starts and by ``tp.manual_seed``. Default: nothing, for a device without random numbers.
+        """
+
+    def get_rng_state(self, index: int) -> Any:
+        """Returns the state of the random numbers of device number ``index``, a value that can be pickled. Optional."""
+        self._optional("get_rng_state")
+
+    def set_rng_state(self, state: Any, index: int) -> None:
+        """Restores what :meth:`get_rng_state` returned; refuses anything else before it changes anything. Optional."""
+        self._optional("set_rng_state")
+
+    # -- memory
+
+    def memory_stats(self, index: int) -> dict[str, int]:
+        """Returns statistics of the device's memory, by PyTorch's names, those that there are. Optional.
+
+        ``tp.accelerator`` reads ``allocated_bytes.all.current`` (bytes in arrays), ``reserved_bytes.all.current``
+        (bytes that the library holds, those it keeps for later included), and the highest that each was since the last
+        :meth:`reset_peak_memory_stats`: ``allocated_bytes.all.peak``, ``reserved_bytes.all.peak``.
+        """
+        self._optional("memory_stats")
+
+    def reset_peak_memory_stats(self, index: int) -> None:
+        """Starts the peaks of :meth:`memory_stats` anew from what is in use now. Optional."""
+        self._optional("reset_peak_memory_stats")
+
+    def memory_info(self, index: int) -> tuple[int, int]:
+        """Returns the free and the total memory of device number ``index``, in bytes. Optional."""
+        self._optional("memory_info")
+
+    def empty_cache(self) -> None:
+        """Gives memory that the library keeps for later back to the system. Default: nothing, as if it kept none."""
+
+    # -- streams
+
+    def current_stream(self, index: int) -> Any:
+        """Returns the stream that device number ``index`` works on, an object of the library. Optional."""
+        self._optional("current_stream")
+
+    def set_stream(self, stream: Any) -> None:
+        """Makes a stream the current one of its device, here and in this thread. Optional."""
+        self._optional("set_stream")
+
+
+ON_ARRAYS = ("as_array", "from_list", "from_host", "to_host", "cast", "copy", "to_list")
+"""The methods that make arrays or read their elements, so that the library must know which device is meant."""
+
+
+class PlacedAPI(DeviceAPI):
+    """The API of one of several devices: each method that touches arrays runs while the device is the current one.
+
+    So a backend's methods need not look after the index, and a call is right whatever the library's current device is.
+
+    Args:
+        api: the backend's own.
+        index: which device.
+    """
+
+    def __init__(self, api: DeviceAPI, index: int) -> None:
+        self._api = api
+        for name in dir(DeviceAPI):
+            if not name.startswith("_"):
+                value = getattr(api, name)
+                setattr(self, name, _within(api, index, value) if name in ON_ARRAYS else value)
+
+    def __getattr__(self, name: str) -> Any:
+        """What the backend's class has besides."""
+        return getattr(self.__dict__["_api"], name)
+
+
+def _within(api: DeviceAPI, index: int, method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def placed(*args: Any) -> Any:
+        with api.device(index):
+            return method(*args)
+
+    return placed

@@ -29,10 +29,11 @@ class Emitter:
     Attributes:
         emit: the function.
         key: a backend's key, where its kernels take arrays, or Composite, where they take tensors.
-        owner, distribution, where, priority, override: as those of a :class:`Registration`, and its kernels have them.
+        owner, distribution, where, priority, override, run_time: as those of a :class:`Registration`; its kernels have
+            the same.
     """
 
-    __slots__ = ("distribution", "emit", "key", "override", "owner", "priority", "where")
+    __slots__ = ("distribution", "emit", "key", "override", "owner", "priority", "run_time", "where")
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class Emitter:
         where: str,
         priority: int = 0,
         override: bool = False,
+        run_time: bool = False,
     ) -> None:
         """See the class.
 
@@ -63,11 +65,12 @@ class Emitter:
         self.where = where
         self.priority = priority
         self.override = override
+        self.run_time = run_time
 
     @property
-    def rank(self) -> tuple[bool, int, str]:
-        """What orders the emitters of one key, the largest on top."""
-        return (self.override, self.priority, self.owner)
+    def rank(self) -> tuple[bool, bool, int, str]:
+        """What orders the emitters of one key, the largest on top, as kernels are ordered."""
+        return (self.override, self.run_time, self.priority, self.owner)
 
     @property
     def name(self) -> str:
@@ -95,6 +98,7 @@ class Emitter:
             level=default_level(self.key),
             priority=self.priority,
             override=self.override,
+            run_time=self.run_time,
         )
         registration.emitter = self
         check_signature(op, registration)

@@ -51,6 +51,13 @@ class KeySet:
             raise LookupError("the key set is empty")
         return self.page * PAGE + self.bits.bit_length() - 1
 
+    @property
+    def lowest(self) -> int:
+        """The key of the lowest priority, which is the backend's; raises LookupError when the set is empty."""
+        if not self.bits:
+            raise LookupError("the key set is empty")
+        return self.page * PAGE + (self.bits & -self.bits).bit_length() - 1
+
     def below(self, key: int) -> KeySet:
         """Returns the keys of lower priority than ``key``."""
         return KeySet(self.bits & ((1 << key % PAGE) - 1), self.page)

@@ -163,7 +163,10 @@ def parse_key(name: str | int) -> int | str:
     for device_type, page in _pages.items():
         if (step := _prefixes(device_type).get(name)) is not None:
             return PAGE * page + step
-    raise RegistrationError(f"there is no dispatch key {name!r}.{did_you_mean(name, valid_names())}")
+    near = did_you_mean(name, valid_names()) or (
+        " A key is a device's type, once its backend is installed, or a name that 'tensorplay ops keys' lists."
+    )
+    raise RegistrationError(f"there is no dispatch key {name!r}.{near}")
 
 
 def slot_name(slot: int | str) -> str:

@@ -1,158 +1,33 @@
-"""How kernels and operators are registered: ``library_impl`` blocks in plugins, :class:`Library` anywhere.
-
-A plugin's blocks are collected while its module is imported and applied to a staging batch afterwards, even if somebody
-imported the module earlier; outside a plugin a block is applied at once.
-"""
+"""``Library``: operators and kernels that are registered at run time, by anybody, and leave when they are told to."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
+from tensorplay_core.dispatch.blocks import Block as Block
+from tensorplay_core.dispatch.blocks import batch
+from tensorplay_core.dispatch.blocks import claim as claim
+from tensorplay_core.dispatch.blocks import collect as collect
+from tensorplay_core.dispatch.blocks import library_impl as library_impl
 from tensorplay_core.dispatch.emitters import Emit
 from tensorplay_core.dispatch.keys import BACKENDS, PAGE, DispatchKey, family_of, parse_key
 from tensorplay_core.dispatch.operator import Operator, kernel_name, location
 from tensorplay_core.dispatch.registry import REGISTRY
-from tensorplay_core.dispatch.staging import Committed, Staging
+from tensorplay_core.dispatch.staging import Committed
 from tensorplay_core.errors import ArgumentError, RegistrationError, fix
 
-_collecting: ContextVar[list[Block] | None] = ContextVar("tensorplay_collecting", default=None)
-
-_unclaimed: dict[str, list[Block]] = {}
-"""Blocks of plugins that somebody imported outside a load, by top-level package."""
-
-
-class BlockLibrary:
-    """The ``m`` of a ``library_impl`` block: registers kernels for one key."""
-
-    def __init__(self, staging: Staging, key: str) -> None:
-        """See the class."""
-        self._staging = staging
-        self.key = key
-
-    def impl(
-        self,
-        op: str,
-        fn: Callable[..., Any],
-        *,
-        override: bool = False,
-        level: str | None = None,
-        with_keyset: bool = False,
-    ) -> None:
-        """Registers a kernel.
-
-        Args:
-            op: the operator's name, such as ``"add"`` or ``"max.dim"``.
-            fn: the kernel; at a backend key it takes raw arrays, elsewhere tensors.
-            override: may take a slot that another owner has.
-            level: ``"tensor"`` for a backend kernel that takes tensors.
-            with_keyset: the kernel's first argument is the call's key set, to redispatch with.
-        """
-        where = location(fn)
-        self._staging.impl(op, self.key, fn, override=override, level=level, with_keyset=with_keyset, where=where)
-
-    def emitter(self, emit: Emit, *, override: bool = False) -> None:
-        """Registers what makes kernels of the operators that are given by ``math`` alone.
-
-        Args:
-            emit: takes a :class:`~tensorplay_core.types.program.Program` and returns a kernel, which takes what other
-                kernels at this key take, or None where it cannot make one.
-            override: may stand beside another owner's emitter, above it.
-        """
-        self._staging.emitter(self.key, emit, override=override, where=location(emit))
-
-
-class Block:
-    """A ``library_impl`` block that waits for its staging batch."""
-
-    def __init__(self, key: str, name: str, function: Callable[[Any], None]) -> None:
-        """See the class."""
-        self.key = key
-        self.name = name
-        self.function = function
-        self.where = location(function)
-
-    def apply(self, staging: Staging) -> None:
-        """Adds the block's kernels to a batch."""
-        self.function(BlockLibrary(staging, self.key))
-
-
-@contextmanager
-def collect() -> Iterator[list[Block]]:
-    """While open, ``library_impl`` blocks of this context are collected rather than applied."""
-    blocks: list[Block] = []
-    token = _collecting.set(blocks)
-    try:
-        yield blocks
-    finally:
-        _collecting.reset(token)
-
-
-def is_plugin(module: str) -> bool:
-    """Whether a module belongs to an installed plugin; the plugins floor replaces this by the true answer.
-
-    Until then no operator is defined either, so every block must wait.
-    """
-    return True
-
-
-def apply_now(block: Block, module: str) -> None:
-    """Puts the kernels of a block into force, as the registrations of a module that belongs to no plugin."""
-    staging = REGISTRY.stage(module, module.partition(".")[0])
-    block.apply(staging)
-    staging.commit()
-
-
-def apply_waiting() -> None:
-    """Applies the blocks that waited for the operators to be defined and belong to no plugin."""
-    for package in [name for name in _unclaimed if not is_plugin(name)]:
-        for block in claim(package):
-            apply_now(block, package)
-
-
-def claim(module: str) -> list[Block]:
-    """Returns the blocks of a plugin whose module was imported before its backend was loaded, by anybody, once."""
-    return _unclaimed.pop(module.partition(".")[0], [])
-
-
-def library_impl(key: str, name: str = "") -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
-    """Marks a function that registers kernels for one dispatch key.
-
-    Args:
-        key: a dispatch key's name (``"CPU"``, ``"Composite"``, ``"Autograd"`` …) or a device's type.
-        name: the block's name, for messages.
-
-    Example:
-        >>> import operator
-        >>> from tensorplay_core.dispatch.library import collect, library_impl
-        >>> with collect() as blocks:
-        ...     @library_impl("CPU", "PointwiseCPU")
-        ...     def _(m):
-        ...         m.impl("add", operator.add)
-        >>> blocks[0].name
-        'PointwiseCPU'
-    """
-
-    def register(function: Callable[[Any], None]) -> Callable[[Any], None]:
-        block = Block(key, name or function.__name__, function)
-        module = getattr(function, "__module__", "__main__")
-        collecting = _collecting.get()
-        if collecting is not None:
-            collecting.append(block)
-        elif is_plugin(module):
-            _unclaimed.setdefault(module.partition(".")[0], []).append(block)
-        else:
-            apply_now(block, module)
-        return function
-
-    return register
+if TYPE_CHECKING:
+    from tensorplay_core.dispatch.below import Below
+    from tensorplay_core.dispatch.operator import Registration
 
 
 class Library:
     """Operators and kernels registered at run time; all of them leave with :meth:`close` or with the object.
+
+    They belong to the module that makes the library. Where that is a plugin's they are the plugin's; otherwise what it
+    registers with ``override=True`` lies above the kernels of every plugin.
 
     Args:
         namespace: the namespace of names without one; ``"tp"`` is the built-in operators'.
@@ -242,10 +117,7 @@ class Library:
             RegistrationError: no such operator or key, or the signature does not fit.
             BackendConflict: another owner has the slot.
         """
-        key = key or self.dispatch_key
-        if key is None:
-            raise ArgumentError(f"{op}: which dispatch key? Pass key=, or give the Library a dispatch_key")
-        name = self._qualified(op)
+        key, name = self._key(key, op), self._qualified(op)
         if level is None and not name.startswith("tp::"):
             level = "tensor"
         self.impl_at(name, fn, [key], location(fn), override=override, level=level, with_keyset=with_keyset)
@@ -262,7 +134,7 @@ class Library:
         with_keyset: bool = False,
     ) -> None:
         """Registers a kernel at several keys, for callers who wrap it and know which line it comes from."""
-        staging = REGISTRY.stage(self.owner, self.owner.partition(".")[0])
+        staging = batch(self.owner)
         for key in keys:
             staging.impl(op, key, fn, override=override, level=level, with_keyset=with_keyset, where=where)
         self._committed.append(staging.commit())
@@ -280,12 +152,56 @@ class Library:
             RegistrationError: no such key, or a kernel does not fit its operator.
             BackendConflict: another owner has an emitter at the key.
         """
-        key = key or self.dispatch_key
-        if key is None:
-            raise ArgumentError("emitter: which dispatch key? Pass key=, or give the Library a dispatch_key")
-        staging = REGISTRY.stage(self.owner, self.owner.partition(".")[0])
+        key = self._key(key, "emitter")
+        staging = batch(self.owner)
         staging.emitter(key, emit, override=override, where=location(emit))
         self._committed.append(staging.commit())
+
+    def below(self, op: str, key: str | None = None) -> Below:
+        """Returns what lies beneath this library's kernel of an operator, as a callable for that kernel to call.
+
+        Args:
+            op: the operator's name.
+            key: the dispatch key; the library's when None.
+
+        Raises:
+            RegistrationError: no such operator or key.
+
+        Example:
+            >>> import tensorplay as tp
+            >>> lib = tp.library.Library("tp", "IMPL", "CPU")
+            >>> add = lib.below("add")
+            >>> lib.impl("add", lambda self, other: add(self, other) + 10, override=True)
+            >>> tp.ones(2) + tp.ones(2)
+            tensor([12., 12.])
+            >>> lib.close()
+        """
+        key, name, where = self._key(key, op), self._qualified(op), location(None)
+        staging = batch(self.owner)
+        found = staging.below(name, key, where=where)
+        staging.commit()
+        return found
+
+    def without_composite(self, op: str, key: str | None = None) -> None:
+        """Refuses the Composite kernel of an operator at a backend's key, until the library is closed.
+
+        Args:
+            op: the operator's name.
+            key: the backend's key; the library's when None.
+
+        Raises:
+            RegistrationError: no such operator or key, or the key is not a backend's.
+        """
+        key, name, where = self._key(key, op), self._qualified(op), location(None)
+        staging = batch(self.owner)
+        staging.without_composite(name, key, where=where)
+        self._committed.append(staging.commit())
+
+    def _key(self, key: str | None, what: str) -> str:
+        key = key or self.dispatch_key
+        if key is None:
+            raise ArgumentError(f"{what}: which dispatch key? Pass key=, or give the Library a dispatch_key")
+        return key
 
     def take(self) -> list[Committed]:
         """Hands over what is registered so far, for the caller to undo or give back; the operators stay defined."""
@@ -312,7 +228,7 @@ class Library:
                 f"{key}: a fallback stands at a functional key, above the backends"
                 + fix("register kernels one by one with impl().")
             )
-        staging = REGISTRY.stage(self.owner, self.owner.partition(".")[0])
+        staging = batch(self.owner)
         family = family_of(slot % PAGE) if isinstance(slot, int) else None
         for name, op in REGISTRY.operators.items():
             if op.kernel_at(slot) is None and (family is None or op.kernel_at(family) is None):
@@ -341,6 +257,25 @@ class Library:
 def as_overload(op: Operator) -> Any:
     """Returns an operator as users know it, callable; the floor of operators replaces this by its own answer."""
     return op
+
+
+def adapt_below(below: Below, op: Operator, level: str, found: Registration | None) -> Callable[..., Any]:
+    """Returns what calls the kernel beneath an override as a kernel of ``level`` is called.
+
+    The floor of operators replaces this by its own answer, which knows tensors.
+
+    Args:
+        below: who asks.
+        op: the operator.
+        level: ``"array"`` or ``"tensor"``: what the override takes.
+        found: the next registration in the slot, or None when the slot has no more.
+
+    Raises:
+        KernelMissing: nothing else serves the key.
+    """
+    if found is None:
+        raise below.missing("the slot has no other kernel")
+    return found.function
 
 
 def _bind_operator(fn: Callable[..., Any], op: Any) -> Callable[..., Any]:

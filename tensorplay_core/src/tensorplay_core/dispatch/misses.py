@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
-from tensorplay_core.dispatch import devices
+from tensorplay_core.dispatch import devices, fallbacks
 from tensorplay_core.dispatch.key_set import KeySet
-from tensorplay_core.dispatch.keys import DispatchKey, device_of_page, key_name, slot_name
+from tensorplay_core.dispatch.keys import key_name, slot_name
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.errors import EnvironmentVariableError, KernelMissing, fix
 
 FRAMES = 32
+trace: bool | None = None
+"""What ``tensorplay.backends.configure`` has set; None asks the environment."""
 
 
 def trace_misses() -> bool:
-    """Whether ``TP_TRACE_KERNEL_MISS`` asks for a trace.
+    """Whether ``TP_TRACE_KERNEL_MISS``, or the program itself, asks for a trace.
 
     Raises:
         EnvironmentVariableError: the variable is neither 0 nor 1.
     """
-    value = os.environ.get("TP_TRACE_KERNEL_MISS", "0")
+    if trace is not None:
+        return trace
+    value = os.environ.get("TP_TRACE_KERNEL_MISS", "0").strip()
     if value not in ("", "0", "1"):
         raise EnvironmentVariableError(
             f"TP_TRACE_KERNEL_MISS is 0 (no trace) or 1 (trace to stderr), not {value!r}"
@@ -35,27 +40,48 @@ def registered(op: Operator) -> str:
     return ", ".join(slot_name(slot) for slot in slots) or "nothing"
 
 
-def _check_active(keys: KeySet) -> None:
-    """Raises why a device has no kernels where it is no longer active: its tensors outlive the backend."""
-    device_type = device_of_page(keys.page)
-    if device_type is None and keys:
-        device_type = DispatchKey([*keys][-1]).name.lower()
-    if device_type is not None and device_type != "sparse" and device_type not in devices.active_devices():
+def make_active(keys: KeySet) -> bool:
+    """Makes the device of a call active where it was not any more: its tensors outlive the backend.
+
+    Returns:
+        Whether that changed anything, so that the call is worth another look at the tables.
+
+    Raises:
+        DeviceUnavailable, BackendError: it cannot be.
+    """
+    device_type = fallbacks.device_type_of(keys.lowest) if keys.bits else "sparse"
+    if device_type != "sparse" and not devices.is_active(device_type):
         devices.entry(device_type)
+        return True
+    return False
 
 
-def kernel_missing(op: Operator, keys: KeySet, why: str = "") -> KernelMissing:
+def kernel_missing(
+    op: Operator, keys: KeySet, why: str = "", *, at: int | None = None, kwargs: dict[str, Any] | None = None
+) -> KernelMissing:
     """Returns the error for a call that nothing serves; prints the trace first when it is asked for.
+
+    Args:
+        op: the operator.
+        keys: the keys of the call.
+        why: what is wrong, where it is not that nothing is registered.
+        at: the key at which the call ended, where the host could have served it.
+        kwargs: the keyword-only arguments of the call.
 
     Raises:
         DeviceUnavailable, BackendError: the device's backend was unloaded.
     """
-    _check_active(keys)
+    make_active(keys)
     key = key_name(keys.highest) if keys else "no key"
     backend = [key_name(k) for k in keys][-1] if keys else "none"
     head = f"{op.display_name}: no kernel at {backend}, nor at Composite"
+    if keys and (who := op.opted_out_by([*keys][-1])):
+        head = f"{op.display_name}: no kernel at {backend}, which {who} opted out of Composite for it"
     if why:
         head = f"{op.display_name}: {why}"
+    advice = "" if at is None else fallbacks.advice(op, at, kwargs or {})
+    if fallbacks.mode != "raise":
+        head += advice
     if trace_misses():
         import traceback
 
@@ -69,8 +95,11 @@ def kernel_missing(op: Operator, keys: KeySet, why: str = "") -> KernelMissing:
         sys.stderr.write(text + "".join(stack))
     remedy = (
         f"register a kernel for {op.display_name!r} at {backend} or at Composite, or move the tensors to a device "
-        "that has one."
+        "that has one"
     )
+    if advice and fallbacks.mode == "raise":
+        remedy += "; or set TENSORPLAY_FALLBACK=warn, and it runs on the host, its tensors copied there and back"
+    remedy += "."
     if backend == "Meta":
         remedy = (
             f"say what the result looks like: tp.library.register_fake({op.qualified_name!r}, fn), where fn takes the "

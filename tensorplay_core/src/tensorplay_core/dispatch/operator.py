@@ -1,6 +1,6 @@
 """An operator and its table: who registered which kernel at which key.
 
-A slot of the table holds a stack of registrations ordered by (override, priority, owner), never by arrival, so that two
+A slot of the table holds a stack of registrations ordered by :attr:`Registration.rank`, never by arrival, so that two
 orders of installation give the same winner. A table is replaced, never mutated: a reader takes no lock.
 """
 
@@ -17,6 +17,27 @@ if TYPE_CHECKING:
     from tensorplay_core.dispatch.emitters import Emitter
     from tensorplay_core.types.program import Program
     from tensorplay_core.types.schema import OpSchema
+
+
+class OptOut:
+    """An operator's backend key that Composite does not serve, because whoever registers for the device said so.
+
+    Attributes:
+        op: the operator's qualified name.
+        key: the backend key.
+        owner, distribution, where: as those of a :class:`Registration`.
+    """
+
+    __slots__ = ("distribution", "key", "op", "owner", "where")
+
+    def __init__(self, op: str, key: int, owner: str, distribution: str, where: str) -> None:
+        """See the class."""
+        self.op = op
+        self.key = key
+        self.owner = owner
+        self.distribution = distribution
+        self.where = where
+
 
 Slot = int | str
 Table = Mapping[Slot, tuple["Registration", ...]]
@@ -36,6 +57,7 @@ class Registration:
         keywords: the keyword-only arguments that the kernel takes; None when it takes any.
         unchecked: the signature could not be inspected.
         number: a serial number, for messages.
+        run_time: registered outside any plugin, by a program or a module of its own.
         placeholder: stands only until somebody registers a kernel; never a conflict, always beneath.
         emitter: what made the kernel of its operator's ``math``; None for a handwritten one.
         casts: types that it computes in with a result of another dtype than its operator promises.
@@ -56,6 +78,7 @@ class Registration:
         "owner",
         "placeholder",
         "priority",
+        "run_time",
         "unchecked",
         "verified",
         "where",
@@ -74,6 +97,7 @@ class Registration:
         level: str,
         priority: int = 0,
         override: bool = False,
+        run_time: bool = False,
         with_keyset: bool = False,
     ) -> None:
         """See the class."""
@@ -86,6 +110,7 @@ class Registration:
         self.level = level
         self.priority = priority
         self.override = override
+        self.run_time = run_time
         self.with_keyset = with_keyset
         self.keywords: frozenset[str] | None = None
         self.unchecked = False
@@ -96,9 +121,14 @@ class Registration:
         self.verified: set[Any] = set()
 
     @property
-    def rank(self) -> tuple[bool, bool, bool, int, str]:
-        """What orders a stack, the largest on top: emitted kernels lie beneath all handwritten ones."""
-        return (not self.placeholder, not self.emitted, self.override, self.priority, self.owner)
+    def rank(self) -> tuple[bool, bool, bool, bool, int, str]:
+        """What orders a stack, the largest on top.
+
+        Emitted kernels lie beneath all handwritten ones. Among these an override lies above what does not say so; then
+        what was registered at run time, by somebody who asked last and by hand, above every plugin's; then the higher
+        priority; then the name, so that no order of installation or import decides.
+        """
+        return (not self.placeholder, not self.emitted, self.override, self.run_time, self.priority, self.owner)
 
     @property
     def emitted(self) -> bool:
@@ -149,6 +179,7 @@ class Operator:
         owner, library: who defined it at run time.
         roads: what calls have resolved to since the table last changed, by key set.
         fast: whether its public function has a fast path, so that slots of tensor types are filled.
+        without_composite: the backend keys that Composite does not serve, and who said so; replaced, never mutated.
     """
 
     def __init__(
@@ -191,7 +222,7 @@ class Operator:
         self.generation = 0
         self.roads: dict[tuple[int, int], Any] = {}
         self.fast = False
-        self.without_composite: frozenset[int] = frozenset()
+        self.without_composite: Mapping[int, tuple[OptOut, ...]] = MappingProxyType({})
         self.owner = ""
         self.library: object = None
         self._schema: OpSchema | None = None
@@ -224,6 +255,10 @@ class Operator:
         """Returns the registration on top of a slot, or None when the slot is empty."""
         stack = self.table.get(slot)
         return stack[0] if stack else None
+
+    def opted_out_by(self, key: int) -> str:
+        """Returns the distributions that opted a backend key out of Composite, for messages."""
+        return ", ".join(sorted({one.distribution for one in self.without_composite.get(key, ())}))
 
     def __repr__(self) -> str:
         """Names the operator."""

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from tensorplay_core.dispatch.emitters import Emitter
 from tensorplay_core.dispatch.keys import slot_name
-from tensorplay_core.dispatch.operator import Operator, Registration, Slot
+from tensorplay_core.dispatch.operator import Operator, OptOut, Registration, Slot
 from tensorplay_core.dispatch.staging import Staging
 from tensorplay_core.dispatch.tensor_type import forget_slot, lock
 from tensorplay_core.errors import BackendConflict, RegistrationError, did_you_mean, fix
@@ -81,6 +81,7 @@ class Registry:
         with self.lock:
             if self.operators.get(op.qualified_name) is op:
                 self.operators = {name: other for name, other in self.operators.items() if other is not op}
+                op.generation += 1  # what was resolved of its table is void
                 forget_slot(op.slot)
 
     def find(self, name: str) -> Operator:
@@ -95,9 +96,17 @@ class Registry:
             raise RegistrationError(f"there is no operator {name!r}.{did_you_mean(name, known)}")
         return op
 
-    def stage(self, owner: str, distribution: str, priority: int = 0) -> Staging:
-        """Returns an empty batch of registrations of one owner."""
-        return Staging(self, owner, distribution, priority)
+    def stage(
+        self,
+        owner: str,
+        distribution: str,
+        priority: int = 0,
+        *,
+        run_time: bool = False,
+        serves: Callable[[str], bool] | None = None,
+    ) -> Staging:
+        """Returns an empty batch of registrations of one owner; see :class:`Staging`."""
+        return Staging(self, owner, distribution, priority, run_time=run_time, serves=serves)
 
     def conflict(self, new: Registration) -> str | None:
         """Says why a registration may not enter its slot, or returns None."""
@@ -132,8 +141,10 @@ class Registry:
         *,
         emitters: Iterable[Emitter] = (),
         emitters_removed: Iterable[Emitter] = (),
+        opted_out: Iterable[OptOut] = (),
+        opted_out_removed: Iterable[OptOut] = (),
     ) -> None:
-        """Puts registrations and emitters in and takes others out, as one change.
+        """Puts registrations, emitters and opt-outs in and takes others out, as one change.
 
         What an emitter has made leaves with it, whatever operator it is for.
 
@@ -155,6 +166,7 @@ class Registry:
             for name, (entering, leaving) in changes.items():
                 if (op := self.operators.get(name)) is not None:
                     self._replace(op, entering, leaving)
+            self._opt_out(tuple(opted_out), tuple(opted_out_removed))
 
     def _replace_emitters(self, added: tuple[Emitter, ...], removed: tuple[Emitter, ...]) -> list[Emitter]:
         """Publishes the emitters of each key, and returns those that were in force and are not any more."""
@@ -187,11 +199,20 @@ class Registry:
         op.table = MappingProxyType({slot: stack for slot, stack in table.items() if stack})
         self._changed(op)
 
-    def opt_out_of_composite(self, op: Operator, key: int, *, undo: bool = False) -> None:
-        """Makes a backend key of an operator empty rather than served by Composite, or takes that back."""
-        with self.lock:
-            op.without_composite = op.without_composite - {key} if undo else op.without_composite | {key}
-            self._changed(op)
+    def _opt_out(self, added: tuple[OptOut, ...], removed: tuple[OptOut, ...]) -> None:
+        """Opts backend keys out of Composite, and back in when nobody is left who wants them out."""
+        for one in (*removed, *added):
+            op = self.operators.get(one.op)
+            if op is None:
+                continue
+            before = op.without_composite.get(one.key, ())
+            after = tuple(other for other in before if other is not one)
+            if one in added:
+                after = (*(other for other in after if other.owner != one.owner), one)
+            if after != before:
+                changed = {**op.without_composite, one.key: after}
+                op.without_composite = MappingProxyType({key: who for key, who in changed.items() if who})
+                self._changed(op)
 
     def _changed(self, op: Operator) -> None:
         op.roads = {}

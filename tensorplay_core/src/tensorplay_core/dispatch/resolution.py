@@ -6,7 +6,7 @@ A call and ``tp.explain`` read the same function, so what is explained is what h
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import BACKENDS, PAGE, DispatchKey, family_of, key_name
@@ -32,14 +32,21 @@ class Step(NamedTuple):
 def at_key(op: Operator, key: int) -> Step:
     """Returns what an operator has for one key: the exact slot, the shared one, or Composite."""
     step = key % PAGE
-    if step < BACKENDS:
-        return _at_backend_key(op, key)
-    exact = key if family_of(step) else step
+    backend = step < BACKENDS
+    exact = key if backend or family_of(step) else step
     found = op.kernel_at(exact)
     if found is not None:
-        return Step(key, exact, found, "registered at this key")
+        return Step(key, exact, found, _specialised(op, exact, found) if backend else "registered at this key")
+    return beneath(op, key, exact)
+
+
+def beneath(op: Operator, key: int, slot: Slot) -> Step:
+    """Returns what an operator has for one key where the exact slot has nothing more, or the shared one, as said."""
+    step = key % PAGE
+    if step < BACKENDS:
+        return _beneath_backend_key(op, key)
     shared = family_of(step) or ("Python" if step == DispatchKey.Python else None)
-    if shared is not None and (found := op.kernel_at(shared)) is not None:
+    if shared is not None and shared != slot and (found := op.kernel_at(shared)) is not None:
         return Step(key, shared, found, f"{shared} serves every device")
     if op.composite == "implicit" and (found := op.kernel_at(int(DispatchKey.Composite))) is not None:
         return Step(key, int(DispatchKey.Composite), found, "implicit: decomposes here")
@@ -50,16 +57,30 @@ def at_key(op: Operator, key: int) -> Step:
     return Step(key, None, None, "no kernel: falls through to the next key")
 
 
-def _at_backend_key(op: Operator, key: int) -> Step:
-    found = op.kernel_at(key)
-    if found is not None:
-        return Step(key, key, found, "made of the operator's formula" if found.emitted else "specialised kernel")
+def _specialised(op: Operator, slot: Slot, found: Registration) -> str:
+    if found.emitted:
+        return "made of the operator's formula"
+    beneath = [r.distribution for r in op.table.get(slot, ()) if r is not found and not r.emitted and not r.placeholder]
+    return "specialised kernel" + f", over those of {' and '.join(beneath)}" * bool(beneath)
+
+
+def _beneath_backend_key(op: Operator, key: int) -> Step:
     if key in op.without_composite:
-        return Step(key, None, None, "no kernel, and the backend opted out of Composite")
-    composite = int(DispatchKey.Composite)
-    if (found := op.kernel_at(composite)) is not None:
-        return Step(key, composite, found, "no specialised kernel: Composite serves")
+        return Step(key, None, None, f"no kernel, and opted out of Composite by {op.opted_out_by(key)}")
+    if (found := composite_at(op, key)) is not None:
+        return Step(key, int(DispatchKey.Composite), found, "no specialised kernel: Composite serves")
     return Step(key, None, None, "no kernel here and none at Composite")
+
+
+def composite_at(op: Operator, key: int) -> Registration | None:
+    """Returns the Composite kernel that may serve a backend key; None also where the device opted out of it."""
+    return None if key in op.without_composite else op.kernel_at(int(DispatchKey.Composite))
+
+
+def takes(registration: Registration, kwargs: dict[str, Any]) -> bool:
+    """Whether a kernel takes the keywords that a call has changed."""
+    accepted = registration.keywords
+    return accepted is None or all(name in accepted for name in kwargs)
 
 
 def steps(op: Operator, keys: KeySet) -> Iterator[Step]:
@@ -80,9 +101,19 @@ def resolve(op: Operator, keys: KeySet) -> Step | None:
         if step.registration is not None:
             roads[keys.bits, keys.page] = step
             return step
-        if step.key % PAGE < BACKENDS or family_of(step.key % PAGE) == "Vmap":
+        if ends(step.key):
             return None
     return None
+
+
+def ends(key: int) -> bool:
+    """Whether a call ends at a key that has no kernel, rather than fall through to the next one."""
+    return key % PAGE < BACKENDS or family_of(key % PAGE) == "Vmap"
+
+
+def ended_at(op: Operator, keys: KeySet) -> int | None:
+    """Returns the key at which a call that :func:`resolve` finds no kernel for ends; None where the set is empty."""
+    return next((step.key for step in steps(op, keys) if step.registration is None and ends(step.key)), None)
 
 
 def describe(op: Operator, step: Step) -> str:

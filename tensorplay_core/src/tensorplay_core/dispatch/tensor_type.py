@@ -8,6 +8,7 @@ slot starts as :func:`unresolved`, which raises; the slow path then serves the c
 from __future__ import annotations
 
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tensorplay_core.dispatch import devices
@@ -33,7 +34,8 @@ class TensorType:
 
     Attributes:
         device, dtype, layout, inference, wrapper: what it is interned by.
-        api: the device's API.
+        api: the device's API; where there are several devices of the type, as placed on this one.
+        several: there are, so that a kernel must run while this one is current.
         array_class, as_array: copied from the API, for the fast path.
         native: the backend's native dtype.
         is_complex: whether the dtype is complex.
@@ -82,13 +84,18 @@ class TensorType:
 
     def attach(self, entry: devices.DeviceEntry) -> None:
         """Takes over a device's API, and empties everything that was made with another."""
-        self.api = entry.api
-        self.array_class = entry.api.array_class
-        self.as_array = entry.api.as_array
-        self.native = entry.api.dtypes.get(self.dtype.name)
+        self.several = entry.several
+        self.api = entry.api_at(self.device.index)
+        self.array_class = self.api.array_class
+        self.as_array = self.api.as_array
+        self.native = self.api.dtypes.get(self.dtype.name)
         self.ints: dict[int, Any] = {}
         self.floats: dict[Any, Any] = {}
         self.__dict__.update(dict.fromkeys(_slots, unresolved))
+
+    def as_current(self) -> AbstractContextManager[Any]:
+        """Returns a context in which its device is the current one of the array library."""
+        return self.api.device(self.device.index or 0) if self.several else nullcontext()
 
     @property
     def key_set(self) -> KeySet:
@@ -146,7 +153,7 @@ def renew(entry: devices.DeviceEntry) -> None:
     """Gives the types of a device its API again: a backend that was loaded anew may have brought another object."""
     with lock:
         for known in _types.values():
-            if known.device.type == entry.type and known.api is not entry.api:
+            if known.device.type == entry.type and known.api is not entry.api_at(known.device.index):
                 known.attach(entry)
 
 

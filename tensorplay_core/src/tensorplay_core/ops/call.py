@@ -11,13 +11,13 @@ from contextlib import nullcontext
 from contextvars import ContextVar
 from typing import Any
 
-from tensorplay_core.dispatch import active, devices
+from tensorplay_core.dispatch import active, devices, fallbacks
 from tensorplay_core.dispatch.context import STATE, exclude
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import AUTOGRAD, BACKENDS, FAMILIES, OFFSETS, PAGE, DispatchKey, family_of
-from tensorplay_core.dispatch.misses import kernel_missing
+from tensorplay_core.dispatch.misses import kernel_missing, make_active
 from tensorplay_core.dispatch.operator import Operator, Registration
-from tensorplay_core.dispatch.resolution import Step, resolve
+from tensorplay_core.dispatch.resolution import Step, composite_at, ended_at, resolve, takes
 from tensorplay_core.errors import AutocastError, DeviceMismatch, fix
 from tensorplay_core.ops import kernels, slots, typing_rules
 from tensorplay_core.ops.arguments import normalise, plan_of, tensors_in
@@ -137,12 +137,23 @@ def run(op: Operator, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any
         KernelMissing: nothing serves the call.
     """
     step = resolve(op, keys)
+    if (step is None or step.slot == DispatchKey.Composite) and make_active(keys):  # its backend was not any more
+        step = resolve(op, keys)
     if step is None:
-        raise kernel_missing(op, keys)
-    probe = STATE.get().probe
-    if probe is None:
+        step = fallbacks.step_on_host(op, keys, kwargs)
+        if step is None:
+            raise kernel_missing(op, keys, at=ended_at(op, keys), kwargs=kwargs)
+    return run_step(op, step, keys, args, kwargs)
+
+
+def run_step(op: Operator, step: Step, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Runs the kernel of one step; whoever profiles or traces sees it."""
+    probe, process = STATE.get().probe, active.probe
+    if probe is None and process is None:
         return _run_step(op, step, keys, args, kwargs)
-    with probe(op, step, args, kwargs):
+    inside = probe(op, step, args, kwargs) if probe is not None else nullcontext()  # explain's goes no further
+    around = process(op, step, args, kwargs) if process is not None else nullcontext()
+    with around, inside:
         return _run_step(op, step, keys, args, kwargs)
 
 
@@ -153,44 +164,70 @@ def _run_step(op: Operator, step: Step, keys: KeySet, args: tuple[Any, ...], kwa
     if family_of(step.key % PAGE) == "Autocast":
         autocast_dtype(op, args, kwargs)
     if step.slot == DispatchKey.Composite or (below_layers and registration.level == "tensor"):
-        return run_composite(op, registration, keys, args, kwargs)
+        stands_in = below_layers and step.slot == DispatchKey.Composite
+        return run_composite(op, registration, keys, args, kwargs, at=step.key if stands_in else None)
     if registration.level == "array":
-        if not kernels.takes(registration, kwargs):
-            return run_composite(op, _composite_for(op, registration, keys, kwargs), keys, args, kwargs)
+        if not takes(registration, kwargs):
+            return _run_instead(op, step, keys, args, kwargs)
         if op.functional is not None:
             kernels.check_inplace(op, args, kwargs)
             if not kernels.computes_in_place(op, args, kwargs):
-                return run_composite(op, _composite_for(op, registration, keys, kwargs), keys, args, kwargs)
+                return _run_instead(op, step, keys, args, kwargs)
         return kernels.run(op, registration, args, kwargs)
     if registration.with_keyset:
         return registration.function(keys, *args, **kwargs)
     return registration.function(*args, **kwargs)
 
 
-def _composite_for(op: Operator, kernel: Registration, keys: KeySet, kwargs: dict[str, Any]) -> Registration:
-    composite = op.kernel_at(int(DispatchKey.Composite))
-    if composite is None:
-        names = ", ".join(kwargs)
-        why = f"the kernel of {kernel.distribution} ({kernel.where}) does not take {names}, and Composite has none"
-        raise kernel_missing(op, keys, why)
-    return composite
+def _run_instead(op: Operator, step: Step, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Runs what serves a call that its backend's own kernel does not take: Composite, else the host."""
+    composite = composite_at(op, step.key)
+    if composite is not None:
+        return run_composite(op, composite, keys, args, kwargs, at=step.key)
+    host = fallbacks.host_step(op, step.key, kwargs)
+    if host is not None and host.registration is not None:
+        return host.registration.function(keys, *args, **kwargs)
+    kernel = step.registration
+    assert kernel is not None
+    what = f"take {', '.join(kwargs)}" if not takes(kernel, kwargs) else f"compute in {args[0].dtype.name}"
+    why = f"the kernel of {kernel.distribution} ({kernel.where}) does not {what}, and Composite has none"
+    raise kernel_missing(op, keys, why, at=step.key, kwargs=kwargs)
 
 
 def run_composite(
-    op: Operator, registration: Registration, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any]
+    op: Operator,
+    registration: Registration,
+    keys: KeySet,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    at: int | None = None,
 ) -> Any:
     """Runs a kernel on tensors at Composite or a backend key; it may call any operator, its own with other arguments.
 
+    Args:
+        op: the operator.
+        registration: the kernel.
+        keys: the keys of the call.
+        args: the positional arguments.
+        kwargs: the keyword-only ones.
+        at: the backend key whose kernel it stands in for: the call counts as a fallback, and the host may end it.
+
     Raises:
-        KernelMissing: it does that, or calls its own operator without end.
+        KernelMissing: it calls its own operator with the same arguments, or without end.
     """
     if registration.emitter is not None:
         args = kernels.promoted_tensors(op, args, kwargs)
     mark = (registration, *map(_identity, args), *((name, _identity(value)) for name, value in kwargs.items()))
     running = _composites.get()
     if mark in running:
+        if at is not None and (host := fallbacks.host_step(op, at, kwargs)) is not None:
+            return run_step(op, host, keys, args, kwargs)
         kernel = f"the kernel of {registration.distribution} ({registration.where})"
-        raise kernel_missing(op, keys, f"{kernel} calls its own operator with the same arguments")
+        why = f"{kernel} calls its own operator with the same arguments"
+        raise kernel_missing(op, keys, why, at=at, kwargs=kwargs)
+    if at is not None and registration.owner != slots.CORE:  # core's own forward to an operator that counts for itself
+        fallbacks.count(op, at, "composite")
     token = _composites.set((*running, mark))
     cells = kernels.before_writes(op, args, kwargs) if op.functional is None and plan_of(op).written else ()
     try:
@@ -238,7 +275,7 @@ def redispatch(op: Operator, keys: KeySet, args: tuple[Any, ...], kwargs: dict[s
 
 def _on_arrays(step: Step, kwargs: dict[str, Any]) -> bool:
     registration = step.registration
-    return registration is not None and registration.level == "array" and kernels.takes(registration, kwargs)
+    return registration is not None and registration.level == "array" and takes(registration, kwargs)
 
 
 _LAYER_ABOVE = tuple(

@@ -9,7 +9,15 @@ from tensorplay_core.autograd.node import AccumulateGrad
 from tensorplay_core.dispatch import devices
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.tensor_type import TensorType, intern
-from tensorplay_core.errors import ArgumentError, ShapeError, ValueRangeError, fix
+from tensorplay_core.errors import (
+    ArgumentError,
+    BackendError,
+    DeviceUnavailable,
+    DTypeError,
+    ShapeError,
+    ValueRangeError,
+    fix,
+)
 from tensorplay_core.ops._generated_schemas_creation import ARANGE, EMPTY, FULL
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.arguments import python_scalar
@@ -70,7 +78,7 @@ def tensor(
         data: what to copy.
         dtype: the element type; by default bool, int64, float32 or complex64 for Python numbers, whichever is the
             least that holds all of them, and an array's own.
-        device: where to put it; the default device when None.
+        device: where to put it. When None: the default device; without one, a tensor's data stays where it is.
         requires_grad: whether operations on it are recorded.
 
     Raises:
@@ -85,12 +93,14 @@ def tensor(
                 [3.0000, 4.5000]])
     """
     if isinstance(data, TensorBase):
+        place = device if device is not None else devices.chosen_device() or data.device
         copy = data.detach().to(  # type: ignore[attr-defined]
-            dtype=data.dtype if dtype is None else dtype, device=data.device if device is None else device, copy=True
+            dtype=data.dtype if dtype is None else dtype, device=place, copy=True
         )
         return copy.requires_grad_() if requires_grad else copy  # type: ignore[no-any-return]
     if hasattr(data, "__array_interface__") and getattr(data, "shape", ()) != ():
-        return from_numpy(data, copy=True, dtype=dtype, device=device, requires_grad=requires_grad)
+        place = devices.default_device() if device is None else device
+        return from_numpy(data, copy=True, dtype=dtype, device=place, requires_grad=requires_grad)
     own = getattr(getattr(data, "dtype", None), "name", None)
     shape, kind, values = _scan(data)
     inferred = (dt.bool_, dt.int64, dt.get_default_dtype(), dt.complex64)[kind] if kind >= 0 else dt.get_default_dtype()
@@ -111,11 +121,15 @@ def tensor(
 
 
 def as_tensor(data: Any, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
-    """Makes a tensor, sharing the memory of a tensor or NumPy array where dtype and device allow it."""
+    """Makes a tensor, sharing the memory of a tensor or NumPy array where dtype and device allow it.
+
+    Where ``device`` is None the default device decides; without one, a tensor stays where it is.
+    """
     if isinstance(data, Tensor):
-        return data if dtype is None and device is None else data.to(dtype=dtype, device=device)
+        place = device if device is not None else devices.chosen_device()
+        return data if dtype is None and place is None else data.to(dtype=dtype, device=place)
     if hasattr(data, "__array_interface__") and getattr(data, "shape", ()) != ():
-        return from_numpy(data, dtype=dtype, device=device)
+        return from_numpy(data, dtype=dtype, device=devices.default_device() if device is None else device)
     return tensor(data, dtype=dtype, device=device)
 
 
@@ -130,7 +144,7 @@ def from_numpy(
     """Makes a tensor of a NumPy array.
 
     On the cpu it shares the array's memory, unless ``copy`` or ``dtype`` says otherwise, the array is read-only, or its
-    bytes are not in this machine's order.
+    bytes are not in this machine's order. It is on the cpu, whatever the default device, unless ``device`` is given.
 
     Raises:
         ArgumentError: not a NumPy array, or of a dtype that no tensor has.
@@ -295,8 +309,17 @@ def _rebuild(host: Any, dtype: str, device: str, requires_grad: bool) -> Tensor:
     """Makes a tensor again from its pickle; its device's backend is loaded when it is needed."""
     import tensorplay_core.ops.load  # noqa: F401  the process that reads a pickle need not have imported the package
 
-    type = intern(Device(device), dt.by_name(dtype))
-    result = wrap(type.api.from_host(host, type.device.index or 0), type)
+    try:
+        place = devices.normalize(Device(device))
+        type = intern(place, dt.by_name(dtype))
+        result = wrap(type.api.from_host(host, place.index or 0), type)
+    except (BackendError, DeviceUnavailable, DTypeError, ValueRangeError) as error:
+        # The data of a pickle is anybody's, so it says nothing of where the device's backend is to be had from.
+        what, _, remedy = str(error).partition("\nfix: ")
+        here = f"{remedy.rstrip('.')}; or, where it was pickled," if remedy else "where it was pickled,"
+        raise error.__class__(
+            f"A tensor that was pickled on {device!r} cannot be restored here. {what}" + fix(f"{here} pickle x.cpu()")
+        ) from error.__cause__
     if requires_grad:
         result._node = AccumulateGrad(result)
     return result

@@ -9,6 +9,7 @@ from __future__ import annotations
 import textwrap
 from typing import Any, NamedTuple
 
+from tensorplay_core.dispatch.fallbacks import HOST
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import BACKENDS, PAGE, DispatchKey, key_name
 from tensorplay_core.dispatch.operator import Operator
@@ -152,7 +153,7 @@ def _folded(head: str, text: str, indent: int | None = None) -> list[str]:
 def _step_lines(number: int, step: RoadStep) -> list[str]:
     head = f"{number:>3}  {step.key} ({step.number})"
     if step.kernel:
-        via = f" at {step.slot}" if step.slot not in ("", step.key) else ""
+        via = f" at {step.slot}" if step.slot not in ("", step.key, HOST) else ""
         lines = _folded(f"{head}: ", f"{step.label} from {step.distribution}{via}", 9)
         lines += _folded("     ", step.short_where) if step.where else []
     else:

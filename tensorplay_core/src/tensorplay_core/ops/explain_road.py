@@ -7,22 +7,21 @@ conditions of the fast path), so an explanation is a dry run and not a second op
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tensorplay_core.dispatch import active
+from tensorplay_core.dispatch import active, fallbacks
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import AUTOGRAD, BACKENDS, PAGE, DispatchKey, family_of, key_name
 from tensorplay_core.dispatch.operator import Operator, Registration
-from tensorplay_core.dispatch.resolution import Step, at_key
+from tensorplay_core.dispatch.resolution import Step, at_key, ends
 from tensorplay_core.dispatch.tensor_type import TensorType, unresolved
 from tensorplay_core.errors import TensorPlayError
 from tensorplay_core.ops import autograd_kernels, inplace, kernels, slots, typing_rules
 from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of, tensors_in
-from tensorplay_core.profiler.events import serving
+from tensorplay_core.profiler.events import kernel_label
 from tensorplay_core.tensor.tensor import TensorBase
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.dtype import DType
@@ -93,14 +92,27 @@ def road(op: Operator, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, An
         if stopped:
             yield _step(step, step.registration, UNREACHED, stopped)
             continue
-        slot, kernel = serving(op, step, kwargs)
+        slot, kernel = fallbacks.serving(op, step, kwargs)
         if kernel is None:
-            ends = key % PAGE < BACKENDS or family_of(key % PAGE) == "Vmap"  # as in resolve()
-            yield _step(step, None, MISSING if ends else SKIPPED, _why_none(step, kwargs))
-            stopped = "the call has ended with an error" if ends else ""
+            ended = ends(key)
+            yield _step(step, None, MISSING if ended else SKIPPED, _why_none(op, step, kwargs))
+            stopped = "the call has ended with an error" if ended else ""
+            continue
+        if isinstance(kernel, fallbacks.HostKernel):
+            yield from _on_host(op, step, kernel, kwargs)
+            stopped = "the call has run on the host"
             continue
         reason, stopped = _why(op, step, kernel, args, kwargs)
         yield _step(step._replace(slot=slot), kernel, RUNS, reason)
+
+
+def _on_host(op: Operator, step: Step, host: Registration, kwargs: dict[str, Any]) -> Iterator[RoadStep]:
+    """Yields the step that leaves for the host, and the one there."""
+    yield _step(step._replace(slot=fallbacks.HOST), host, RUNS, f"{_why_none(op, step, kwargs)}: {fallbacks.because()}")
+    there = at_key(op, int(DispatchKey.CPU))
+    slot, kernel = fallbacks.serving(op, there, kwargs)
+    if kernel is not None:
+        yield _step(there._replace(slot=slot), kernel, RUNS, f"on the host: {_why(op, there, kernel, (), kwargs)[0]}")
 
 
 def _step(step: Step, kernel: Registration | None, state: str, reason: str) -> RoadStep:
@@ -111,20 +123,12 @@ def _step(step: Step, kernel: Registration | None, state: str, reason: str) -> R
     return RoadStep(key_name(step.key), step.key, slot, name, label, distribution, kernel.where, state, reason)
 
 
-def kernel_label(kernel: Registration) -> str:
-    """Returns a kernel's name without its module, unless it is compiled or emitted, and so has no text of its own."""
-    name = kernel.kernel_name
-    written = hasattr(kernel.function, "__code__") and not kernel.emitted
-    match = re.search(r"[^.()]+(\(.*\))?$", name) if written else None
-    return match.group() if match else name
-
-
-def _why_none(step: Step, kwargs: dict[str, Any]) -> str:
-    kernel = step.registration
+def _why_none(op: Operator, step: Step, kwargs: dict[str, Any]) -> str:
+    kernel, advice = step.registration, fallbacks.advice(op, step.key, kwargs)
     if kernel is None:
-        return step.reason
+        return f"{step.reason}{advice}"
     left = _left_over(kernel, kwargs)
-    return f"{kernel_label(kernel)} ({kernel.distribution}) does not take {left}; Composite has none"
+    return f"{kernel_label(kernel)} ({kernel.distribution}) does not take {left}; Composite has none{advice}"
 
 
 def _left_over(kernel: Registration, kwargs: dict[str, Any]) -> str:
@@ -318,7 +322,9 @@ def _no_fast_function(op: Operator) -> str:
 def _special() -> str:
     state = STATE.get()
     if state.probe is not None:
-        return "a profiler is open"
+        return "a profiler or a trace is open"
+    if active.probe is not None:
+        return "the process is traced"
     if active.special:
         return "a scope is open, here or in another thread, that may change the road (mode, profiler, excluded keys)"
     return ""

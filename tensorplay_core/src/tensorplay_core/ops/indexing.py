@@ -39,7 +39,7 @@ def _as_item(item: Any) -> Any:
     if item is None or item is Ellipsis or isinstance(item, (slice, int)):
         return item
     if _is_array(item):
-        index = item if isinstance(item, Tensor) else tensor(item)
+        index = item if isinstance(item, Tensor) else tensor(item, device="cpu")  # whatever the default device
         if index.numel() == 0 and isinstance(item, list):
             index = index.to(_int64())
         if not (index.dtype.is_integral or index.dtype.is_bool):
@@ -78,7 +78,7 @@ def _through_views(x: Tensor, items: list[Any]) -> tuple[Tensor, list[Tensor | N
             dim += 1
         elif isinstance(item, bool):  # as a 0-d mask: a new dim of size 1 or 0
             x = view.unsqueeze(x, dim)
-            gathers.append(tensor([0] if item else [], dtype=_int64()))
+            gathers.append(tensor([0] if item else [], dtype=_int64(), device=x.device))
             dim += 1
         elif isinstance(item, int):
             x = view.select(x, dim, item)

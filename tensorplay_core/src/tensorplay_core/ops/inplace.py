@@ -42,7 +42,9 @@ def through_functional(op: Operator) -> Callable[..., Tensor]:
             and compute not in registration.casts
         ):
             arrays = kernels.to_arrays(functional, everything, compute)
-            if kernels.write_into(registration.function, arrays):
+            with compute.as_current():
+                written = kernels.write_into(registration.function, arrays)
+            if written:
                 bump(self)
                 return self
         result = call.run(functional, keys, everything, kwargs)

@@ -18,13 +18,13 @@ from tensorplay_core.errors import (
     AutogradError,
     DeviceMismatch,
     DTypeError,
-    KernelError,
     ShapeError,
     TensorPlayError,
     fix,
 )
 from tensorplay_core.ops import typing_rules
 from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of, tensors_in, written_tensors
+from tensorplay_core.ops.first_call import Watched, failed, is_a_kernels_own
 from tensorplay_core.ops.results import CATEGORY, arguments_returned, broken, each_shape, wrap_results
 from tensorplay_core.ops.shapes import RULES, Shaped
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
@@ -32,12 +32,6 @@ from tensorplay_core.tensor.version import Version, bump
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import DType
-
-
-def takes(registration: Registration, kwargs: dict[str, Any]) -> bool:
-    """Whether a kernel takes the keywords that a call has changed."""
-    accepted = registration.keywords
-    return accepted is None or all(name in accepted for name in kwargs)
 
 
 def shaped(value: Any) -> Any:
@@ -71,51 +65,40 @@ def run(op: Operator, registration: Registration, args: tuple[Any, ...], kwargs:
     if registration.emitter is not None:
         _check_numbers(op, compute, args, kwargs)
     # A kernel that the fast path may call is trusted here too, once it has been checked for this type.
-    trusted = op.fast and compute in registration.verified
+    trusted = op.fast and compute in registration.verified and not plan.written
     shape = None if trusted else expected_shape(op, args, kwargs)
     arrays = to_arrays(op, args, compute)
     native = native_keywords(op, kwargs, compute)
     written = written_tensors(op, args, kwargs) if plan.written else ()
     for tensor in written:
         check_writable(op, tensor)
+    watched = None if compute in registration.verified else Watched(op, compute, args, arrays, kwargs, native)
     try:
-        if compute.device.index:
-            with compute.api.device(compute.device.index):
+        if compute.several:
+            with compute.as_current():
                 result = registration.function(*arrays, **native)
         else:
             result = registration.function(*arrays, **native)
-    except (KeyboardInterrupt, MemoryError):
-        raise
-    except TensorPlayError:
+    except BaseException as error:
+        if watched is not None:
+            watched.put_back()
+        if not is_a_kernels_own(error):
+            raise
         if trusted:  # the rule was not asked before, and its words are the same for every kernel
             expected_shape(op, args, kwargs)
-        raise
-    except Exception as error:
-        if trusted:
-            expected_shape(op, args, kwargs)
-        raise _failed(op, registration, args, error) from error
+        if isinstance(error, TensorPlayError):
+            raise
+        raise failed(op, registration, describe(args), error) from error
+    if watched is not None:
+        watched.check(registration)
     for tensor in written:
         bump(tensor)
     if plan.written and None not in plan.returned:
+        registration.verified.add(compute)
         return arguments_returned(op, args, kwargs)
     wrapped = wrap_results(op, registration, result, shape, compute, args, kwargs, checks=not trusted)
     registration.verified.add(compute)
     return wrapped
-
-
-def _failed(op: Operator, registration: Registration, args: tuple[Any, ...], error: Exception) -> KernelError:
-    if isinstance(error, IndexError):
-        return IndexKernelError(
-            f"{op.display_name}: {error} (in the kernel of {registration.distribution}, {registration.where})"
-        )
-    return KernelError(
-        f"{op.display_name}: the kernel of {registration.distribution} ({registration.where}) failed on "
-        f"{describe(args)}: {type(error).__name__}: {error}"
-    )
-
-
-class IndexKernelError(KernelError, IndexError):
-    """A kernel found an index out of range."""
 
 
 def describe(args: tuple[Any, ...]) -> str:

@@ -5,22 +5,32 @@ Importing this module is what makes the framework usable; nothing below this flo
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from tensorplay_core.autograd import methods as _autograd_methods
-from tensorplay_core.dispatch import devices
+from tensorplay_core.dispatch import devices, library
 from tensorplay_core.dispatch.keys import DispatchKey
-from tensorplay_core.dispatch.operator import Registration, location
+from tensorplay_core.dispatch.operator import Operator, Registration, location
 from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.ops import _generated_functional as functional
 from tensorplay_core.ops import _generated_methods as _methods
-from tensorplay_core.ops import autograd_kernels, conversion
+from tensorplay_core.ops import (
+    autograd_kernels,
+    conversion,
+    host_fallback,  # noqa: F401  lends itself to the dispatcher
+)
 from tensorplay_core.ops import methods as _operator_methods
 from tensorplay_core.ops._generated_autograd import NODES
 from tensorplay_core.ops.silence import silence
 from tensorplay_core.ops.slots import CORE
 from tensorplay_core.plugins.lifecycle import connect
 from tensorplay_core.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from tensorplay_core.dispatch.below import Below
 
 _CALLS_KERNELS = tuple(
     f"tensorplay_core.ops.{name}"
@@ -62,6 +72,13 @@ def _install() -> None:
     )
     REGISTRY.publish(added=[copy])
     devices.built_in["meta"] = _start_meta
+    library.adapt_below = _adapt_below
+
+
+def _adapt_below(below: Below, op: Operator, level: str, found: Registration | None) -> Callable[..., Any]:
+    from tensorplay_core.ops.below import adapt  # when an override first calls it: most programs have none
+
+    return adapt(below, op, level, found)
 
 
 def _start_meta() -> None:
@@ -71,4 +88,8 @@ def _start_meta() -> None:
 
 
 _install()
+if os.environ.get("TENSORPLAY_TRACE") == "1":  # any other value is checked when backends are discovered
+    from tensorplay_core.profiler.trace import set_process_trace
+
+    set_process_trace(True)
 connect()

@@ -10,7 +10,8 @@ from tensorplay_core.dispatch.tensor_type import TensorType, intern
 from tensorplay_core.errors import KernelError, fix
 from tensorplay_core.ops import typing_rules
 from tensorplay_core.ops.arguments import named_tensors, plan_of, python_scalar, tensors_in
-from tensorplay_core.tensor.tensor import Tensor, wrap
+from tensorplay_core.tensor.meta_array import MetaArray
+from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
 from tensorplay_core.tensor.version import share, share_if_aliased
 from tensorplay_core.types import dtype as dt
 
@@ -61,7 +62,7 @@ def wrap_results(
     if not plan.returns_tensor and plan.returns != 1:
         found = () if result is None else result
         if not isinstance(found, (tuple, list)) or len(found) != plan.returns:
-            raise broken(op, registration, f"{plan.returns} results are promised, it returned {type(result).__name__}")
+            raise broken(op, registration, f"{plan.returns} results are promised, it returned {_a(result)}")
         shapes = each_shape(shape, plan.returns)
         parts = [
             _wrap_as(kind, op, registration, value, s, compute, args, checks)
@@ -69,10 +70,12 @@ def wrap_results(
             else _argument(op, name, args, kwargs)
             for kind, name, value, s in zip(plan.results, plan.returned, found, shapes, strict=True)
         ]
+        if compute not in registration.verified:
+            _check_dtypes(op, registration, parts, args, kwargs)
         return plan.result_class(parts) if parts else None
     if not plan.returns_tensor:
         return _wrap_as(plan.results[0], op, registration, result, None, compute, args, checks)
-    wanted = typing_rules.result_type(op, compute)
+    wanted = compute if "creation" in op.tags else typing_rules.result_type(op, compute)
     if (dtype := kwargs.get("dtype")) is not None:
         wanted = intern(compute.device, dtype)
     return _wrap(op, registration, result, shape, wanted, compute, args, checks)
@@ -93,10 +96,10 @@ def _wrap_as(
         return _wrap(op, registration, result, shape, None, compute, args, checks)
     if kind == "Tensor[]":
         if not isinstance(result, (tuple, list)):
-            raise broken(op, registration, f"a list of arrays is promised, it returned {type(result).__name__}")
+            raise broken(op, registration, f"a list of arrays is promised, it returned {_a(result)}")
         return [_wrap(op, registration, r, None, None, compute, args, checks) for r in result]
     if (number := python_scalar(result)) is None:
-        raise broken(op, registration, f"a number ({kind}) is promised, it returned {type(result).__name__}")
+        raise broken(op, registration, f"a number ({kind}) is promised, it returned {_a(result)}")
     return number
 
 
@@ -115,14 +118,15 @@ def _wrap(
         try:
             result = api.as_array(result)
         except Exception as error:
-            raise broken(op, registration, f"it returned {type(result).__name__}, not an array") from error
+            raise broken(op, registration, f"it returned {_a(result)}, not an array") from error
     if shape is not None and tuple(result.shape) != tuple(shape):
         raise broken(
             op, registration, f"the result should have shape {tuple(shape)}, it returned {tuple(result.shape)}"
         )
     name = api.dtype_name(result)
     if name not in api.dtypes:
-        raise broken(op, registration, f"it returned an array of dtype {name}, which {compute.device.type} has not")
+        what = f"it returned an array of dtype {name}, which device {compute.device.type!r} does not have"
+        raise broken(op, registration, what)
     if wanted is None:
         wanted = intern(compute.device, dt.by_name(name))
     elif name != wanted.dtype.name:
@@ -142,8 +146,51 @@ def _wrap(
     return y
 
 
+def _check_dtypes(
+    op: Operator, registration: Registration, parts: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    """Refuses several results of which one has another dtype than the operator's rule for the meta device gives.
+
+    One result has its promote rule; of several, each has a dtype of its own.
+
+    Raises:
+        KernelError: naming the first such result.
+    """
+    from tensorplay_core.ops._generated_meta import HANDWRITTEN  # here, because few operators have several results
+
+    rule = dict(HANDWRITTEN).get(op)
+    if rule is None:
+        return
+
+    def described(value: Any) -> Any:
+        if isinstance(value, TensorBase):
+            return MetaArray(value.shape, value.dtype, value.stride())
+        return [described(v) for v in value] if value.__class__ is tuple and value else value
+
+    promised = rule(*map(described, args), **{name: described(value) for name, value in kwargs.items()})
+    for i, (part, one) in enumerate(zip(parts, promised, strict=True)):
+        if isinstance(part, Tensor) and part.dtype is not one.dtype:
+            name = op.schema.returns[i].name or f"result {i}"
+            raise broken(op, registration, f"{name} should be {one.dtype.name}, it returned {part.dtype.name}")
+
+
+def _a(value: Any) -> str:
+    """Returns what a kernel returned, for a message: how many, of a tuple or list, or its class and whose that is."""
+    if value is None:
+        return "None"
+    kind = type(value)
+    if isinstance(value, (tuple, list)):
+        return f"a {kind.__name__} of {len(value)}"
+    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+
+
 def broken(op: Operator, registration: Registration, what: str) -> KernelError:
     """Returns the error for a kernel that did not do what its operator promises."""
-    return KernelError(
-        f"{op.display_name}: the kernel of {registration.distribution} ({registration.where}) is wrong: {what}"
-    )
+    message = f"{op.display_name}: the kernel of {registration.distribution} ({registration.where}) is wrong: {what}"
+    return KernelError(message if "\nfix: " in what else message + fix(correct(registration)))
+
+
+def correct(registration: Registration) -> str:
+    """Returns the remedy for a kernel that is wrong: who can correct it."""
+    whole = registration.owner.partition(".")[0] == registration.distribution  # a module's own, of no plugin
+    return "correct that kernel" + f", or report it to the authors of {registration.distribution}" * (not whole)

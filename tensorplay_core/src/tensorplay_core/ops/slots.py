@@ -86,7 +86,7 @@ def adapted(op: Operator, registration: Registration, type: TensorType) -> Kerne
     same = typing_rules.compute_dtype(op, type.dtype) is type.dtype
     compute = type.plain if same else type.float_type  # not interned anew: that could load a backend, under this lock
     kernel: Kernel = registration.function
-    if type.device.index:
+    if type.several:
         kernel = _on_device(kernel, type)
     if compute.dtype is not type.dtype:
         kernel = _cast_before(op, kernel, compute)
@@ -97,14 +97,19 @@ def adapted(op: Operator, registration: Registration, type: TensorType) -> Kerne
     return kernel
 
 
-def _writing(op: Operator, functional: Operator, type: TensorType) -> Kernel:
-    """Returns an in-place variant's kernel: through ``out=`` where the functional kernel has it, else by a copy."""
-    general = _lifted(op, type)
+def _writing(op: Operator, functional: Operator, type: TensorType) -> Kernel | None:
+    """Returns an in-place variant's kernel: through ``out=`` where the functional kernel has it, else by a copy.
+
+    None where the functional operator has no kernel.
+    """
     registration = at_key(functional, PAGE * type.page + type.key).registration
+    if registration is None:  # it may run on the host; how it does is settled at each call
+        return None
+    general = _lifted(op, type)
     computes = typing_rules.compute_dtype(functional, type.dtype) is type.dtype
-    if registration is None or not kernels.has_out(registration) or not computes or type in registration.casts:
+    if not kernels.has_out(registration) or not computes or type in registration.casts:
         return general
-    if type.device.index:
+    if type.several:
         return general
     ufunc: Any = registration.function
 
@@ -125,10 +130,8 @@ def _writing(op: Operator, functional: Operator, type: TensorType) -> Kernel:
 
 
 def _on_device(kernel: Kernel, type: TensorType) -> Kernel:
-    api, index = type.api, type.device.index or 0
-
     def on_device(*args: Any) -> Any:
-        with api.device(index):
+        with type.as_current():
             return kernel(*args)
 
     return on_device

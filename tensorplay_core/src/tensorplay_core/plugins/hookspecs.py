@@ -7,6 +7,8 @@ runs.
 
 from __future__ import annotations
 
+import difflib
+import inspect
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,8 @@ API_VERSION = "1.0"
 """Version of the plugin API, apart from that of the distributions: the major number changes when a plugin must."""
 
 PROJECT = "tensorplay"
+PREFIX = f"{PROJECT}_"
+"""What the name of every hook starts with, and of nothing else in a plugin module that resembles one."""
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
@@ -84,7 +88,7 @@ class Hooks:
         """Releases what the backend holds, after its kernels and its device are gone."""
 
 
-NAMES = tuple(name for name in vars(Hooks) if name.startswith(f"{PROJECT}_"))
+NAMES = tuple(name for name in vars(Hooks) if name.startswith(PREFIX))
 
 
 def plugin_manager() -> pluggy.PluginManager:
@@ -101,15 +105,55 @@ def problems(manager: pluggy.PluginManager, plugin: Any) -> list[str]:
     for caller in manager.get_hookcallers(plugin) or ():
         for implementation in caller.get_hookimpls():
             marked.add(implementation.function.__name__)
-        if not caller.has_spec():
+            if not caller.has_spec():
+                hint = did_you_mean(caller.name, NAMES, limit=1)
+                found.append(f"there is no hook {caller.name!r}{_at(implementation.function)}.{hint}{_choices(NAMES)}")
+    for name, value in sorted(_functions(plugin)):
+        if name in marked:
+            continue
+        if name in NAMES:
+            found.append(f"the function {name!r}{_at(value)} is not marked with @hookimpl, so it would never be called")
+        elif near := difflib.get_close_matches(
+            name.removeprefix(PREFIX), [hook.removeprefix(PREFIX) for hook in NAMES], 1, 0.8
+        ):
             found.append(
-                f"there is no hook {caller.name!r}.{did_you_mean(caller.name, NAMES, limit=1)}{_choices(NAMES)}"
+                f"the function {name!r}{_at(value)} is no hook and not marked with @hookimpl. Did you mean"
+                f" {PREFIX + near[0]!r}?"
             )
-    for name, value in sorted(vars(plugin).items() if hasattr(plugin, "__dict__") else ()):
-        ours = name.startswith(f"{PROJECT}_") and getattr(value, "__module__", None) == getattr(plugin, "__name__", "")
-        if ours and name in NAMES and callable(value) and name not in marked:
-            found.append(f"the function {name!r} is not marked with @hookimpl, so it would never be called")
     return found
+
+
+def argument_problems(plugin: Any) -> list[str]:
+    """Returns which marked hooks of a plugin ask for arguments that the hook does not have."""
+    found = []
+    for name, value in sorted(_functions(plugin)):
+        if name in NAMES and getattr(value, f"{PROJECT}_impl", None):
+            passed = [each for each in inspect.signature(getattr(Hooks, name)).parameters if each != "self"]
+            asked = [
+                each.name
+                for each in inspect.signature(value).parameters.values()
+                if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD and each.name != "self"
+            ]
+            if not set(asked) <= set(passed):
+                takes = f"takes ({', '.join(passed)})" if passed else "takes no argument"
+                found.append(f"the hook {name!r}{_at(value)} {takes}, and is written with ({', '.join(asked)})")
+    return found
+
+
+def _functions(plugin: Any) -> list[tuple[str, Any]]:
+    # The plugin's own: what it imported from another package is that package's affair.
+    package = str(getattr(plugin, "__module__", None) or getattr(plugin, "__name__", "")).partition(".")[0]
+    return [
+        (name, value)
+        for name, value in (vars(plugin).items() if hasattr(plugin, "__dict__") else ())
+        if name.startswith(PREFIX) and callable(value)
+        if str(getattr(value, "__module__", "")).partition(".")[0] == package
+    ]
+
+
+def _at(function: Any) -> str:
+    code = getattr(function, "__code__", None)
+    return f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
 
 
 def _choices(names: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ lines, and a field that we do not know is an error with the nearest names rather
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,6 +20,9 @@ NAME = re.compile(r"[a-z][a-z0-9_]*")
 """A backend's name is matched whole, never as a prefix: ``cpux`` and ``cudalike`` are devices of their own."""
 
 DEFAULT_API = ">=1,<2"
+
+SHOWN = 10
+"""How many problems of one file a message lists."""
 
 _CLAUSE = re.compile(r"(>=|<=|==|!=|~=|>|<)\s*([0-9]+(?:\.[0-9]+)*)")
 
@@ -58,8 +62,8 @@ class BackendInfo:
 
     @property
     def label(self) -> str:
-        """The distribution with its version."""
-        return f"{self.distribution} {self.version}"
+        """The distribution with its version, where that is known."""
+        return f"{self.distribution} {self.version}" if self.version != "unknown" else self.distribution
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -83,18 +87,23 @@ def parse(info: BackendInfo, text: str | bytes, file: str) -> BackendInfo:
         BackendError: the file is no YAML, or fields are unknown, repeated or of the wrong form; it lists all of them.
     """
     fields, lines, problems = _load(text, file)
+    choices = f" The fields are {', '.join(FIELDS)}"
     for name, value in fields.items():
         check = FIELDS.get(name)
         if check is None:
             hint = did_you_mean(str(name), FIELDS)
-            problem = f"unknown field {name!r}.{hint} The fields are {', '.join(FIELDS)}"
+            problem = f"unknown field {_short(name)}.{hint or choices}"
         else:
             expected = check(value)
-            problem = f"{name} must be {expected}, got {value!r}" if expected else ""
+            problem = f"{name} must be {expected}, got {_short(value)}" if expected else ""
         if problem:
             problems.append(f"{file}:{lines.get(name, 1)}: {problem}")
+    if len(problems) > SHOWN:
+        problems[SHOWN:] = [f"and {len(problems) - SHOWN} more"]
+    if len(problems) > 1:
+        raise BackendError("\n  - ".join(["it has several problems:", *problems]))
     if problems:
-        raise BackendError("; ".join(problems))
+        raise BackendError(problems[0])
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
     }
@@ -125,7 +134,9 @@ def _load(text: str | bytes, file: str) -> tuple[dict[Any, Any], dict[Any, int],
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark is not None else 1
-        raise BackendError(f"{file}:{line}: not valid YAML: {getattr(error, 'problem', None) or error}") from error
+        parts = [getattr(error, part, None) for part in ("context", "problem", "reason")]
+        text = ", ".join(filter(None, parts)) or str(error)
+        raise BackendError(f"{file}:{line}: not valid YAML: {text}") from error
     if fields is None:
         return {}, {}, []
     if not isinstance(fields, Mapping) or not isinstance(node, yaml.MappingNode):
@@ -138,6 +149,13 @@ def _load(text: str | bytes, file: str) -> tuple[dict[Any, Any], dict[Any, int],
             problems.append(f"{file}:{line}: the field {key.value!r} is given twice, first in line {lines[key.value]}")
         lines.setdefault(key.value, line)
     return dict(fields), lines, problems
+
+
+def _short(value: Any) -> str:
+    # A few lines of YAML with aliases can be a value whose whole text would fill the memory.
+    shortened = reprlib.Repr()
+    shortened.maxlevel, shortened.maxstring, shortened.maxother = 2, 60, 60
+    return shortened.repr(value)
 
 
 def _holds(operator: str, bound: str, version: str) -> bool:

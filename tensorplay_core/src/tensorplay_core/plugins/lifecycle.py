@@ -1,122 +1,114 @@
-"""The manager of backends: which there are, in which state, and their way from discovered to active.
+"""The manager of backends: their way from discovered to active, and back.
 
 Nothing is imported for a backend until its device is first used, so this module itself imports only what costs
-nothing; finding, describing and running plugins live in ``discovery`` and ``loading``, and are imported when they are
-needed.
+nothing; what is installed is the catalogue's affair, and running plugins that of ``loading`` and ``activation``, which
+are imported when they are needed.
 """
 
 from __future__ import annotations
 
-import os
+import contextvars
 import sys
 import threading
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import warnings
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from tensorplay_core.errors import BackendError, DeviceUnavailable, TensorPlayError, fix
+from tensorplay_core.plugins.catalogue import Catalogue
+from tensorplay_core.plugins.forks import lose, watch_forks
 from tensorplay_core.plugins.locks import Holder, LoadLock
-from tensorplay_core.plugins.records import COMPOSITE, BackendRecord, State, unknown
+from tensorplay_core.plugins.records import COMPOSITE, BackendRecord, State, circle, unknown
 
 if TYPE_CHECKING:
     from tensorplay_core.plugins.environment import Settings
     from tensorplay_core.plugins.loading import LoadFailure
 
 _FAILED = frozenset({State.BLOCKED, State.INCOMPATIBLE, State.UNAVAILABLE, State.ERROR})
+GRACE = 0.5
+"""Seconds over its limit that a listing gives a load whose probe has a limit of its own."""
 
 
-class BackendManager:
+class BackendManager(Catalogue):
     """Knows every installed backend and loads each at most once.
 
     Reading records takes no lock; loading takes one re-entrant lock, apart from the registry's.
 
     Attributes:
-        time_limit: seconds that a thread waits for another one's load before it gets an error naming it.
-        settings: what the environment asked for at the last discovery.
         before_load: called before each load, to define the operators that a plugin's kernels are checked against.
     """
 
-    def __init__(self, time_limit: float = 60.0) -> None:
-        self.time_limit = time_limit
-        self.settings: Settings | None = None
+    def __init__(self) -> None:
+        super().__init__()
         self.before_load: Callable[[], None] = _nothing
-        self._records: dict[str, BackendRecord] | None = None
         self._ready: frozenset[str] = frozenset()
         self._own: frozenset[str] = frozenset()
         self._lock = LoadLock()
-        self._discovery = threading.RLock()
 
-    # -- what there is
+    # -- settings
 
-    def records(self) -> tuple[BackendRecord, ...]:
-        """Returns every installed backend in the order of (priority, name); loads none.
-
-        Raises:
-            EnvironmentVariableError: a variable has a value that means nothing.
-        """
-        return tuple(self._discovered().values())
-
-    def record(self, name: str) -> BackendRecord:
-        """Returns one backend's record; loads nothing.
+    def configure(self, given: Mapping[str, Any]) -> Settings:
+        """Changes settings as :func:`tensorplay.backends.configure` says; returns those in force.
 
         Raises:
-            BackendError: no such backend is installed (DeviceUnavailable where it is one of ours).
+            ArgumentError, ValueRangeError, EnvironmentVariableError: a value that means nothing; nothing is changed.
+            BackendError: a plugin calls it while it is being loaded.
         """
-        found = self._discovered().get(name)
-        if found is None:
-            raise unknown(name, self.records(), device=False)
-        return found
+        from tensorplay_core.plugins import configuration
 
-    def owns_module(self, module: str) -> bool:
-        """Whether a module is in the package of an installed backend."""
-        package = module.partition(".")[0]
-        return any(record.info.module.partition(".")[0] == package for record in self.records())
+        self._refuse_in_a_load("tensorplay.backends.configure")
+        with self._discovery:  # or another thread discovers between the question and the answer
+            if self._records is None or not configuration.DESCRIBES & given.keys():
+                installed = self._installed() if given.get("allow") is not None else ()
+                return self._apply(configuration.updated(self._overrides, given, installed))
+        with self._lock.hold("Configuring the backends", self.timeout):
+            self._refresh(given)
+        return self.effective()
 
     def refresh(self) -> tuple[BackendRecord, ...]:
         """Looks again at what is installed and at the environment; failed backends get a new try at their next use.
 
-        Active backends stay active and unloaded ones unloaded; new devices get their pages after the existing ones.
+        Active backends stay active unless they are blocked now, and unloaded ones unloaded; new devices get their pages
+        after the existing ones.
+
+        Raises:
+            EnvironmentVariableError: a variable has a value that means nothing; nothing is changed.
+            BackendError: a plugin calls it while it is being loaded, or another load takes too long.
         """
-        with self._lock.hold("Refreshing the backends", self.time_limit):
-            self._discover()
-            if self.settings is not None and self.settings.autoload:
-                active = [record for record in self.records() if record.owns_device and record.active]
-                self._ready = frozenset()
-                for record in active:  # a device in use takes extenders that were installed since
-                    self._load_device(record)
-                for device_type in self._own:
-                    self.extend_device(device_type)
+        self._refuse_in_a_load("tensorplay.backends.refresh")
+        with self._lock.hold("Refreshing the backends", self.timeout):
+            self._refresh({})
         return self.records()
 
-    def _discovered(self) -> dict[str, BackendRecord]:
-        records = self._records
-        if records is None:
-            with self._discovery:
-                records = self._discover() if self._records is None else self._records
-        return records
+    def _refresh(self, given: Mapping[str, Any]) -> None:
+        from tensorplay_core.plugins import configuration
 
-    def _discover(self) -> dict[str, BackendRecord]:
-        import importlib
+        with self._discovery:  # from reading to writing, or what another thread configures meanwhile would be lost
+            leaving = self._discover(configuration.updated(self._overrides, given, self._installed()))
+        failures = {record.name: self._take_down(record) for record in leaving}
+        if self.autoload:
+            active = [record for record in self.records() if record.owns_device and record.active]
+            self._ready = frozenset()
+            for record in active:  # a device in use takes extenders that were installed since
+                self._load_device(record)
+            for device_type in self._own:
+                self.extend_device(device_type)
+        for name, failure in failures.items():  # last: where warnings are errors, everything else is done
+            if failure is not None:
+                warnings.warn(f"backend {name!r} was unloaded, but {failure.reason}", RuntimeWarning, stacklevel=4)
 
-        from tensorplay_core.plugins import discovery, environment
+    def loading(self) -> str:
+        """Returns the backend that this thread is loading, or an empty string."""
+        return self._lock.loading if self._lock.mine is not None else ""
 
-        with self._discovery:
-            importlib.invalidate_caches()
-            settings = environment.read()
-            found = discovery.discover()
-            environment.check_names(settings, [entry.name for entry in found])
-            fresh = {entry.name: discovery.describe(entry, settings) for entry in found}
-            for name, old in (self._records or {}).items():
-                if old.state in (State.ACTIVE, State.UNLOADED):
-                    fresh[name] = old
-                elif name in fresh and fresh[name].info.module == old.info.module:
-                    fresh[name].code = old.code  # it ran, and collected its blocks; an interpreter runs a module once
-            ordered = sorted(fresh.values(), key=lambda record: (record.info.priority, record.name))
-            for record in ordered:
-                _assign_page(record)
-            self.settings = settings
-            self._records = {record.name: record for record in ordered}
-            return self._records
+    def _refuse_in_a_load(self, what: str) -> None:
+        name = self.loading()
+        if name:
+            raise BackendError(
+                f"{what} was called while backend {name!r} is being loaded, and is the user's to call."
+                + fix("remove the call from the backend's module and hooks")
+            )
 
     # -- loading
 
@@ -128,10 +120,10 @@ class BackendManager:
             BackendError: it is broken or incompatible; the error of the first try is kept and chained.
         """
         record = self.record(name)
-        if record.owns_device and self.settings is not None and self.settings.autoload:
+        if record.owns_device and self.autoload:
             self._load_device(record)
         else:
-            self._load(record)
+            self._load(record, self.timeout)
         return record
 
     def ensure_device(self, device_type: str) -> None:
@@ -147,11 +139,18 @@ class BackendManager:
         if record is None or not record.owns_device:
             raise unknown(device_type, self.records(), device=True)
         if record.state is State.UNLOADED:
-            raise record.exception()
-        if record.state is State.DISCOVERED and self.settings is not None and not self.settings.autoload:
+            with self._lock.hold(f"Using {device_type!r}", self.timeout):  # another thread may be changing the state
+                if record.state is State.UNLOADED:
+                    raise record.exception()
+        if record.state is State.DISCOVERED and not self.autoload:
+            assert self.settings is not None
+            origin = self.settings.origin("autoload")
+            python = "configure" in origin
+            forbids = "tensorplay.backends.configure(autoload=False)" if python else f"{origin}=0"
+            undo = "call tensorplay.backends.configure(autoload=True)" if python else f"unset {origin}"
             raise DeviceUnavailable(
-                f"Device {device_type!r} is not loaded, and TENSORPLAY_BACKEND_AUTOLOAD=0 forbids loading it by itself."
-                + fix(f"call tensorplay.backends.load({device_type!r}), or unset TENSORPLAY_BACKEND_AUTOLOAD")
+                f"Device {device_type!r} is not loaded, and {forbids} forbids loading it by itself."
+                + fix(f"call tensorplay.backends.load({device_type!r}), or {undo}")
             )
         self._load_device(record)
 
@@ -163,29 +162,34 @@ class BackendManager:
         """
         self._own |= {device_type}
         self._discovered()
-        if device_type in self._ready or self.settings is None or not self.settings.autoload:
+        if device_type in self._ready or not self.autoload:
             return
-        with self._lock.hold(f"Loading what extends {device_type!r}", self.time_limit) as holder:
+        with self._lock.hold(f"Loading what extends {device_type!r}", self.timeout) as holder:
             if device_type in self._ready or holder.loading:
                 return  # done meanwhile, or an extender uses the device that it is about to extend
             self._load_composite()
-            self._load_extenders(device_type)
+            self._load_extenders(device_type, holder)
 
-    def load_all(self, timeout: float | None = 20.0) -> tuple[BackendRecord, ...]:
+    def load_all(
+        self, timeout: float | None = 20.0, started: Callable[[BackendRecord], None] | None = None
+    ) -> tuple[BackendRecord, ...]:
         """Tries every discovered backend, for listings; failures stay in the records. Loads none when autoload is off.
 
         Args:
             timeout: seconds for each backend; one that takes longer is recorded as an error and the next is tried.
                 None waits for ever, in this thread.
+            started: called with each backend before it is tried.
         """
         records = self.records()
-        if self.settings is not None and not self.settings.autoload:
+        if not self.autoload:
             return records
         order = sorted(records, key=lambda record: (record.name != COMPOSITE, not record.owns_device))
         for record in order:
             if record.state is State.DISCOVERED:
-                if timeout is None:
-                    self._try(record, self.time_limit)
+                if started is not None:
+                    started(record)
+                if timeout is None or self._lock.mine is not None:
+                    self._try(record, timeout)
                 else:
                     self._try_in_thread(record, timeout)
         return self.records()
@@ -197,45 +201,73 @@ class BackendManager:
             BackendError: its ``tensorplay_unload`` raised; it is unloaded all the same.
         """
         record = self.record(name)
-        with self._lock.hold(f"Unloading {name!r}", self.time_limit):
+        with self._lock.hold(f"Unloading {name!r}", self.timeout):
             if not record.active:
                 return record
-            from tensorplay_core.plugins import loading
-
-            self._ready -= {name}
             record.state, record.reason = State.UNLOADED, "tensorplay.backends.unload was called"
             record.fix = f"call tensorplay.backends.load({name!r})"
-            failure = loading.deactivate(record)
+            failure = self._take_down(record)
             if failure is not None:
                 message = f"Backend {name!r} was unloaded, but {failure.reason}" + fix(failure.fix)
                 raise BackendError(message) from failure.error
         return record
 
+    def _take_down(self, record: BackendRecord) -> LoadFailure | None:
+        from tensorplay_core.plugins import activation
+
+        self._ready -= {record.name}
+        return activation.deactivate(record)
+
     def _load_device(self, record: BackendRecord) -> None:
         _raise_kept(record)
-        with self._lock.hold(f"Loading {record.name!r}", self.time_limit) as holder:
+        with self._lock.hold(f"Loading {record.name!r}", self.timeout) as holder:
             if record.name in self._ready or (record.active and holder.loading):
                 return  # done meanwhile, or an extender uses the device that it is about to extend
             self._load_composite()
-            self._load(record)
-            self._load_extenders(record.name)
+            self._load_owner(record)
+            self._load_extenders(record.name, holder)
+
+    def _load_owner(self, record: BackendRecord) -> None:
+        """Loads the owner of a device; extenders that were loaded before it and stand in its way come after it."""
+        early = [extender for extender in self._extenders(record.name) if extender.active]
+        try:
+            self._load(record, self.timeout)
+        except BackendError:
+            if not early or record.stage not in ("register", "activate"):
+                raise
+            for extender in early:
+                self._take_down(extender)
+                extender.state = State.DISCOVERED
+            record.state, record.reason, record.fix, record.error, record.traceback = State.DISCOVERED, "", "", None, ""
+            try:
+                self._load(record, self.timeout)
+            finally:
+                for extender in early:
+                    self._try_quietly(extender)
 
     def _load_composite(self) -> None:
         composite = self._discovered().get(COMPOSITE)
         if composite is not None:
             self._try_quietly(composite)
 
-    def _load_extenders(self, device_type: str) -> None:
-        for extender in self._discovered().values():
-            if extender.name != COMPOSITE and not extender.owns_device and extender.info.extends_device(device_type):
-                self._try_quietly(extender)
-        self._ready |= {device_type}
+    def _extenders(self, device_type: str) -> list[BackendRecord]:
+        return [
+            record
+            for record in self._discovered().values()
+            if record.name != COMPOSITE and not record.owns_device and record.info.extends_device(device_type)
+        ]
+
+    def _load_extenders(self, device_type: str, holder: Holder) -> None:
+        for extender in self._extenders(device_type):
+            self._try_quietly(extender)
+        if self._lock.mine is holder:  # or the thread was given up, and nothing that it found counts
+            self._ready |= {device_type}
 
     def _try_quietly(self, extender: BackendRecord) -> None:
         if extender.state is State.DISCOVERED:  # once: its failure is kept in its record and is not the device's
-            self._try(extender, self.time_limit)
+            self._try(extender, self.timeout)
 
-    def _try(self, record: BackendRecord, limit: float) -> None:
+    def _try(self, record: BackendRecord, limit: float | None) -> None:
         try:
             self._load(record, limit)
         except TensorPlayError as error:
@@ -243,76 +275,91 @@ class BackendManager:
                 record.reason = str(error).partition("\n")[0]
 
     def _try_in_thread(self, record: BackendRecord, timeout: float) -> None:
-        worker = threading.Thread(
-            target=self._try, args=(record, timeout), name=f"tensorplay-load-{record.name}", daemon=True
-        )
-        worker.start()
-        worker.join(timeout + 0.5)
-        if worker.is_alive() and worker.ident is not None and self._lock.abandon(worker.ident):
-            record.reason = f"it did not finish within {timeout:g} s (it hangs at its {record.stage or 'import'} step)"
-            authors = f"the authors of {record.info.distribution}"
-            record.fix = f"set TENSORPLAY_BACKENDS_BLOCK={record.name}, or report it to {authors}"
-            record.load_seconds = timeout
-            record.state = State.ERROR
+        from tensorplay_core.plugins import loading, watch
 
-    def _load(self, record: BackendRecord, limit: float | None = None) -> None:
+        run = contextvars.copy_context().run
+        name = f"tensorplay-load-{record.name}"
+        worker = threading.Thread(target=run, args=(self._try, record, timeout), name=name, daemon=True)
+        if not watch.started(worker):
+            self._try(record, timeout)
+            return
+        assert worker.ident is not None
+        try:
+            worker.join(timeout + GRACE)
+        except BaseException:  # the user interrupted
+            self._lock.abandon(worker.ident)
+            raise
+        if worker.is_alive() and self._lock.abandon(worker.ident):
+            stage = record.stage or "import"
+            record.worker = worker if stage == "import" else None
+            record.reason = f"it did not finish within {timeout:g} s (it hangs at its {stage} step)"
+            record.fix, record.load_seconds, record.state = loading.too_slow(record), timeout, State.ERROR
+
+    def _load(self, record: BackendRecord, limit: float | None) -> None:
         if _settled(record):  # also before waiting for the lock: what is known needs no turn
             return
-        with self._lock.hold(f"Loading {record.name!r}", self.time_limit if limit is None else limit) as holder:
+        with self._lock.hold(f"Loading {record.name!r}", limit) as holder:
             if _settled(record):
                 return
             if record.name in holder.loading:
-                chain = " → ".join((*holder.loading, record.name))
-                raise BackendError(
-                    f"Backend {record.name!r} is used while it is still being loaded ({chain})."
-                    + fix(f"let {holder.loading[-1]!r} create tensors after it was loaded, not at import or in a hook")
-                )
-            holder.loading.append(record.name)
+                raise circle(record.name, [*holder.loading])
+            holder.loading[record.name] = set(sys.modules)
             try:
-                self._run(record, holder)
+                self._run(record, holder, limit)
             finally:
-                holder.loading.remove(record.name)
+                del holder.loading[record.name]
         _raise_kept(record)
 
-    def _run(self, record: BackendRecord, holder: Holder) -> None:
-        from tensorplay_core.plugins import loading
+    def _run(self, record: BackendRecord, holder: Holder, limit: float | None) -> None:
+        from tensorplay_core.dispatch import active
+        from tensorplay_core.plugins import activation, loading, watch
 
+        if active.tell is not None:
+            active.tell(f"loading backend {record.name!r} ({record.info.label})")
         self.before_load()
-        start, before = time.perf_counter(), set(sys.modules)
+        start = time.perf_counter()
+        attempt = watch.Attempt(record, self._lock, holder, limit)
         try:
-            prepared = loading.prepare(record)
-            with self._lock.settle(holder) as mine:
-                if mine:
-                    loading.activate(record, prepared)
-                    record.load_seconds = time.perf_counter() - start
-                    record.reason, record.fix, record.stage, record.state = "", "", "", State.ACTIVE
+            with attempt.told():
+                # In a context of its own: what a plugin sets there (modes, the default device) is not the user's.
+                prepared = contextvars.copy_context().run(loading.prepare, record, attempt)
+                with self._lock.settle(holder) as mine:
+                    if mine:
+                        activation.activate(record, prepared)
+                        record.load_seconds = time.perf_counter() - start
+                        record.reason, record.fix, record.stage, record.state = "", "", "", State.ACTIVE
         except loading.LoadFailure as failure:
             with self._lock.settle(holder) as mine:
                 if mine:
                     record.load_seconds = time.perf_counter() - start
-                    _keep(record, failure)
-            if failure.state is State.ERROR:
-                loading.forget(record, before)
+                    loading.keep(record, failure)
+                    if not failure.keeps_code:
+                        loading.forget(record, holder.loading[record.name])
+        except watch.TookTooLong:  # and somebody else has told so
+            pass
+        finally:
+            if not record.active and record.code is not None:
+                record.code.withdraw()
 
-    def _after_fork(self) -> None:
-        # Only the forking thread exists in the child: a lock held by any other would never be released.
-        self._lock = LoadLock()
+    def after_fork(self) -> list[tuple[BackendRecord, set[str]]]:
+        """Makes the manager usable in a child of fork, where no other thread exists.
+
+        Returns:
+            The backends that such a thread was loading, each with the modules that there were before.
+        """
         self._discovery = threading.RLock()
+        records = self._records or {}
+        for record in records.values():
+            if not record.survives_fork:
+                self._lost |= {record.name}
+                if record.state not in _FAILED:
+                    lose(record)
+        self._ready -= self._lost
+        return [(records[name], before) for name, before in self._lock.after_fork().items() if name in records]
 
 
 def _nothing() -> None:
     """Stands for no preparation."""
-
-
-def _keep(record: BackendRecord, failure: LoadFailure) -> None:
-    import traceback
-
-    error = failure.error
-    if error is not None:
-        record.traceback = "".join(traceback.format_exception(error))
-        traceback.clear_frames(error.__traceback__)  # the error is kept for long, what its frames held must not be
-    record.error = error
-    record.reason, record.fix, record.state = failure.reason, failure.fix, failure.state
 
 
 def _settled(record: BackendRecord) -> bool:
@@ -323,34 +370,11 @@ def _settled(record: BackendRecord) -> bool:
 def _raise_kept(record: BackendRecord) -> None:
     # Each raise is a new exception: one that is raised again collects the tracebacks, and locals, of all who saw it.
     if record.state in _FAILED:
-        first, error = record.error, record.exception()
-        if first is None:
-            record.error = record.exception()
-        raise error from first
-
-
-def _assign_page(record: BackendRecord) -> None:
-    # A device has its keys from discovery on, also when blocked, so that ``explain`` can speak of it.
-    if not record.owns_device or (record.state is State.ERROR and record.stage == "describe"):
-        return
-    from tensorplay_core.dispatch import devices
-    from tensorplay_core.dispatch.keys import assign_page
-
-    try:
-        if record.name in devices.built_in:
-            raise BackendError(f"core brings {record.name} itself")
-        assign_page(record.name)
-    except TensorPlayError as error:
-        record.state, record.stage = State.ERROR, "describe"
-        record.reason = f"{record.name!r} cannot be a device: {error}"
-        record.fix = f"rename the device in the metadata of {record.info.distribution}"
-        record.error = error
+        raise record.exception() from record.error
 
 
 MANAGER = BackendManager()
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=MANAGER._after_fork)
+watch_forks(MANAGER)
 
 
 def connect(before_load: Callable[[], None] | None = None) -> None:
@@ -360,10 +384,11 @@ def connect(before_load: Callable[[], None] | None = None) -> None:
         before_load: called before each load; the floors above pass what defines the built-in operators, since a
             plugin's registrations are checked against them.
     """
-    from tensorplay_core.dispatch import devices, library
+    from tensorplay_core.dispatch import blocks, devices
 
-    devices.loader = MANAGER.ensure_device
-    library.is_plugin = MANAGER.owns_module
-    library.apply_waiting()
+    devices.loader, devices.loading = MANAGER.ensure_device, MANAGER.loading
+    blocks.is_plugin = MANAGER.owns_module
+    blocks.plugin_of = MANAGER.plugin_of
+    blocks.apply_waiting()
     if before_load is not None:
         MANAGER.before_load = before_load

@@ -1,31 +1,36 @@
 """Loads one backend: import, hooks, probe, device, registration, each step guarded.
 
 Here foreign code runs. Whatever it does (short of killing the process) comes out as one :class:`LoadFailure` that
-says at which step it happened, where, and what helps; nothing is visible to the dispatcher before :func:`activate`
-commits everything at once.
+says at which step it happened, where, and what helps; nothing is visible to the dispatcher before
+:func:`~tensorplay_core.plugins.activation.activate` commits everything at once.
 """
 
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import threading
+import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import pluggy
 
-from tensorplay_core.errors import RegistrationError, TensorPlayError
-from tensorplay_core.plugins import hookspecs
+from tensorplay_core.errors import RegistrationError
+from tensorplay_core.plugins import failures, hookspecs
 from tensorplay_core.plugins.hookspecs import Availability
-from tensorplay_core.plugins.records import BackendRecord, Code, State, install_hint
+from tensorplay_core.plugins.records import COMPOSITE, BackendRecord, Code, State
+from tensorplay_core.plugins.watch import TookTooLong
 
 if TYPE_CHECKING:
     from tensorplay_core.dispatch.device_api import DeviceAPI
-    from tensorplay_core.dispatch.staging import Staging
+    from tensorplay_core.dispatch.operator import Operator
+    from tensorplay_core.dispatch.staging import Committed, Staging
+    from tensorplay_core.plugins.watch import Attempt
 
 T = TypeVar("T")
 
@@ -36,9 +41,12 @@ SHOWN = 10
 class LoadFailure(Exception):
     """A step of loading failed; becomes the state of the record and is never shown itself."""
 
-    def __init__(self, state: State, reason: str, fix: str, error: BaseException | None = None) -> None:
+    def __init__(
+        self, state: State, reason: str, fix: str, error: BaseException | None = None, keeps_code: bool = False
+    ) -> None:
         super().__init__(reason)
         self.state = state
+        self.keeps_code = keeps_code or state is not State.ERROR
         self.reason = reason
         self.fix = fix
         self.error = error
@@ -54,69 +62,37 @@ class Prepared:
     device_count: int
 
 
-def prepare(record: BackendRecord) -> Prepared:
+def prepare(record: BackendRecord, attempt: Attempt) -> Prepared:
     """Runs every step before activation; changes nothing outside ``record`` and the staging.
 
     Raises:
-        LoadFailure: a step failed, or the probe said no.
+        LoadFailure: a step failed or took too long, or the probe said no.
+        TookTooLong: the thread was given up meanwhile; nothing that it did counts.
         KeyboardInterrupt: the user interrupted; the record is as before, and loading can be tried again.
     """
-    code = record.code or _import(record)
-    record.code = code
+    if record.code is None:
+        attempt.enter("import")
+        start = time.perf_counter()
+        record.code = _import(record)  # also where it does not count any more: the module has run, for good
+        record.import_seconds = time.perf_counter() - start
+    code = record.code
+    attempt.enter("hooks")
     hooks = guarded(record, "hooks", lambda: _hooks(record, code.plugin))
-    availability = guarded(record, "probe", lambda: _probe(record, hooks))
+    attempt.enter("probe")
+    availability = _probe_in_time(record, attempt, hooks)
     if not availability.ok:
-        remedy = availability.fix or f"see what {record.info.distribution} requires{_where_to_read(record)}"
+        remedy = availability.fix or f"see what {record.info.distribution} requires{failures.where_to_read(record)}"
         raise LoadFailure(State.UNAVAILABLE, availability.reason.strip(), remedy)
+    attempt.enter("device")
     device = guarded(record, "device", lambda: _device(record, hooks))
+    attempt.enter("register")
     staging = guarded(record, "register", lambda: _stage(record, code, hooks))
     count = max(availability.device_count, 1) if device is not None else 0
     return Prepared(staging, hooks, device, count)
 
 
-def activate(record: BackendRecord, prepared: Prepared) -> None:
-    """Commits the kernels and installs the device, both or neither.
-
-    Raises:
-        LoadFailure: the batch conflicts with what others registered meanwhile, or the device cannot be installed.
-    """
-    from tensorplay_core.dispatch import devices, tensor_type
-
-    committed = guarded(record, "activate", prepared.staging.commit)
-    if prepared.device is not None:
-        api, count = prepared.device, prepared.device_count
-        try:
-            guarded(record, "activate", lambda: devices.install(record.name, api, count, record.info.distribution))
-            tensor_type.renew(devices.entry(record.name))
-        except BaseException:
-            devices.uninstall(record.name)
-            committed.undo()
-            raise
-    record.committed, record.hooks, record.device_count = committed, prepared.hooks, prepared.device_count
-
-
-def deactivate(record: BackendRecord) -> LoadFailure | None:
-    """Undoes :func:`activate`, then calls ``tensorplay_unload``; returns that hook's failure, if any."""
-    from tensorplay_core.dispatch import devices
-
-    hooks, committed = record.hooks, record.committed
-    record.hooks, record.committed = None, None
-    if committed is not None:
-        committed.undo()
-    if record.owns_device:
-        devices.uninstall(record.name)
-    record.device_count = 0
-    if hooks is not None:
-        try:
-            guarded(record, "unload", hooks.hook.tensorplay_unload)
-        except LoadFailure as failure:
-            return failure
-    return None
-
-
 def guarded(record: BackendRecord, stage: str, step: Callable[[], T]) -> T:
     """Runs one step and turns whatever it raises, ``SystemExit`` too, into a :class:`LoadFailure`."""
-    record.stage = stage
     try:
         return step()
     except LoadFailure:
@@ -124,7 +100,17 @@ def guarded(record: BackendRecord, stage: str, step: Callable[[], T]) -> T:
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
             raise  # the user's; in any other thread it is the plugin's own
-        raise _failure(record, stage, error) from error
+        raise LoadFailure(State.ERROR, *failures.explain(record, stage, error), error) from error
+
+
+def keep(record: BackendRecord, failure: LoadFailure) -> None:
+    """Writes a failure into the record, where it stays until a refresh."""
+    error = failure.error
+    if error is not None:
+        record.traceback = "".join(traceback.format_exception(error))
+        traceback.clear_frames(error.__traceback__)  # the error is kept for long, what its frames held must not be
+    record.error = error
+    record.reason, record.fix, record.state = failure.reason, failure.fix, failure.state
 
 
 def forget(record: BackendRecord, before: set[str]) -> None:
@@ -132,7 +118,9 @@ def forget(record: BackendRecord, before: set[str]) -> None:
 
     Only modules that this load brought in and that lie in the plugin's own package go: others may be in use.
     """
-    record.code = None
+    code, record.code = record.code, None
+    if code is not None:
+        _revoke(code.committed, code.operators)
     module = record.info.module.partition(":")[0].strip()
     package = module.rpartition(".")[0] or module
     for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
@@ -144,34 +132,85 @@ def forget(record: BackendRecord, before: set[str]) -> None:
                 delattr(sys.modules[parent], child)
 
 
+def _revoke(committed: Iterable[Committed], operators: Iterable[Operator]) -> None:
+    """Takes out what a module registered and defined that is forgotten: the next run of its code does both again."""
+    from tensorplay_core.dispatch.registry import REGISTRY
+
+    for batch in reversed([*committed]):
+        batch.undo()
+    for op in operators:
+        REGISTRY.remove(op)
+
+
+_defining: ContextVar[list[Operator] | None] = ContextVar("tensorplay_defining", default=None)
+
+
+def _note_definition(op: Operator) -> None:
+    operators = _defining.get()
+    if operators is not None:
+        operators.append(op)
+
+
 def _import(record: BackendRecord) -> Code:
-    from tensorplay_core.dispatch import library
+    from tensorplay_core.dispatch import library, staging
+    from tensorplay_core.dispatch.registry import REGISTRY
 
     name, _, attribute = (part.strip() for part in record.info.module.partition(":"))
     before = set(sys.modules)
+    committed: list[Committed] = []
+    operators: list[Operator] = []
+    if _note_definition not in REGISTRY.on_define:
+        REGISTRY.on_define.append(_note_definition)
 
     def step() -> Code:
         with library.collect() as blocks:
             plugin: Any = importlib.import_module(name)
             for part in attribute.split(".") if attribute else ():
+                if not hasattr(plugin, part):
+                    reason, fix = failures.missing_attribute(record, plugin, part)
+                    raise LoadFailure(State.ERROR, reason, fix)
                 plugin = getattr(plugin, part)
-        return Code(plugin, (*library.claim(name), *blocks))
+        return Code(plugin, (*library.claim(name), *blocks), tuple(committed), tuple(operators))
 
+    recorded, defined = staging.recording.set(committed), _defining.set(operators)
     try:
         return guarded(record, "import", step)
     except BaseException:
+        _revoke(committed, operators)
         forget(record, before)
         raise
+    finally:
+        staging.recording.reset(recorded)
+        _defining.reset(defined)
 
 
 def _hooks(record: BackendRecord, plugin: Any) -> pluggy.PluginManager:
     manager = hookspecs.plugin_manager()
-    manager.register(plugin, record.name)
-    problems = hookspecs.problems(manager, plugin)
+    problems = hookspecs.argument_problems(plugin)
+    if not problems:
+        manager.register(plugin, record.name)
+        problems = hookspecs.problems(manager, plugin)
     if problems:
-        remedy = f"correct the hooks in {record.info.module}{_not_mine(record)}"
+        remedy = f"correct the hooks in {record.info.module}{failures.not_mine(record)}"
         raise LoadFailure(State.ERROR, f"{record.info.module}: {'; '.join(problems)}", remedy)
     return manager
+
+
+def _probe_in_time(record: BackendRecord, attempt: Attempt, hooks: pluggy.PluginManager) -> Availability:
+    try:
+        return attempt.in_time(lambda: guarded(record, "probe", lambda: _probe(record, hooks)))
+    except TookTooLong:
+        if not attempt.counts:
+            raise
+        raise LoadFailure(
+            State.ERROR, f"its probe did not answer within {attempt.limit:g} s", too_slow(record), keeps_code=True
+        ) from None
+
+
+def too_slow(record: BackendRecord) -> str:
+    """Returns what helps against a backend that did not get ready in time."""
+    more = "give it more time with TENSORPLAY_BACKEND_TIMEOUT (in seconds; in a listing, with its timeout)"
+    return f"set TENSORPLAY_BACKENDS_BLOCK={record.name}, {more}{failures.not_mine(record)}"
 
 
 def _probe(record: BackendRecord, hooks: pluggy.PluginManager) -> Availability:
@@ -206,74 +245,36 @@ def _stage(record: BackendRecord, code: Code, hooks: pluggy.PluginManager) -> St
     from tensorplay_core.dispatch.registry import REGISTRY
 
     info = record.info
-    staging = REGISTRY.stage(record.name, info.distribution, info.priority)
+    serves = None if info.name == COMPOSITE else lambda device: device in info.devices or info.extends_device(device)
+    staging = REGISTRY.stage(record.name, info.distribution, info.priority, serves=serves)
     problems: list[str] = []
-    for block in code.blocks:
+    raised: list[Exception] = []
+    steps: list[tuple[str, Callable[[], Any]]] = [(b.where, partial(b.apply, staging)) for b in code.blocks]
+    steps.append(("tensorplay_register", partial(hooks.hook.tensorplay_register, registry=staging)))
+    for where, step in steps:
         try:
-            block.apply(staging)
+            step()
         except RegistrationError as error:
-            problems.append(f"{block.where}: {error}")
-    hooks.hook.tensorplay_register(registry=staging)
+            problems.append(f"{where}: {error}")
+        except Exception as error:  # the rest is asked for its problems all the same: one error tells them all
+            raised.append(error)
+    if staging.committed is not None:
+        staging.committed.undo()
+        raise RegistrationError("tensorplay_register called commit(): core does it, when everything has been checked")
+    staging.seal()
     problems += staging.problems()
+    if raised and not problems:
+        raise raised[0]
+    problems += [failures.what(record, error) for error in raised]
     if problems:
         number = f"{len(problems)} problems" if len(problems) > 1 else "1 problem"
         lines = "".join("\n  - " + problem.replace("\nfix: ", " Remedy: ") for problem in problems[:SHOWN])
         if len(problems) > SHOWN:  # one wrong key is wrong for every kernel of its block
             lines += f"\n  - and {len(problems) - SHOWN} more, listed by: tensorplay backends info {info.name}"
+        whole = RegistrationError("\n  - ".join([f"{info.distribution}: {number} in its registrations", *problems]))
+        whole.__cause__ = raised[0] if raised else None
         raise LoadFailure(
             State.ERROR, f"its registrations have {number} and none was made:{lines}",
-            f"correct them in {info.distribution}{_not_mine(record)}", RegistrationError("; ".join(problems)),
+            f"correct them in {info.distribution}{failures.not_mine(record)}", whole,
         )  # fmt: skip
     return staging
-
-
-def _failure(record: BackendRecord, stage: str, error: BaseException) -> LoadFailure:
-    text, _, inner_fix = str(error).partition("\nfix: ")
-    what = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    place = _place(record, error)
-    steps = {"import": "its module raised", "unload": "its tensorplay_unload raised"}
-    reason = f"{steps.get(stage, f'it failed at its {stage} step:')} {what}"
-    remedy = _missing(record, error) if isinstance(error, ModuleNotFoundError) else ""
-    if not remedy and isinstance(error, TensorPlayError):
-        remedy = inner_fix
-    remedy = remedy or (
-        f"see tensorplay.backends.info({record.name!r}).traceback; correct {record.info.distribution} and call"
-        f" tensorplay.backends.refresh(){_not_mine(record)}"
-    )
-    return LoadFailure(State.ERROR, f"{reason}{f' ({place})' if place else ''}", remedy, error)
-
-
-def _missing(record: BackendRecord, error: ModuleNotFoundError) -> str:
-    missing, distribution = error.name or "", record.info.distribution
-    own = record.info.module.partition(":")[0].strip()
-    if missing and (own == missing or own.startswith(f"{missing}.")):
-        stale = "its metadata is stale or its files are incomplete"
-        return f"{stale}: reinstall {distribution}, or pip uninstall {distribution}"
-    if distribution.lower().replace("_", "-") == f"tensorplay-{record.name}" and install_hint(record.name):
-        return install_hint(record.name)
-    return f"install the package with the module {missing!r}, as {distribution} documents{_where_to_read(record)}"
-
-
-def _place(record: BackendRecord, error: BaseException) -> str:
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{_short(error.filename)}:{error.lineno}"
-    top = record.info.module.partition(":")[0].strip().partition(".")[0]
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if top in frame.filename.replace(os.sep, "/").split("/")]
-    own = own or [frame for frame in frames if os.path.basename(frame.filename) == f"{top}.py"]
-    return f"{_short(own[-1].filename)}:{own[-1].lineno}" if own else ""
-
-
-def _short(filename: str) -> str:
-    for folder in sorted(filter(None, sys.path), key=len, reverse=True):
-        if filename.startswith(folder.rstrip(os.sep) + os.sep):
-            return os.path.relpath(filename, folder)
-    return filename
-
-
-def _not_mine(record: BackendRecord) -> str:
-    return f", or report it to the authors of {record.info.distribution}{_where_to_read(record)}"
-
-
-def _where_to_read(record: BackendRecord) -> str:
-    return f" ({record.info.url})" if record.info.url else ""

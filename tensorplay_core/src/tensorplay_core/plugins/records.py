@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 from tensorplay_core.errors import BackendError, DeviceUnavailable, TensorPlayError, did_you_mean, fix
 
 if TYPE_CHECKING:
+    from threading import Thread
     from types import ModuleType
 
     import pluggy
 
     from tensorplay_core.dispatch.library import Block
+    from tensorplay_core.dispatch.operator import Operator
     from tensorplay_core.dispatch.staging import Committed
     from tensorplay_core.plugins.info import BackendInfo
 
@@ -46,13 +48,43 @@ class State(enum.StrEnum):
 
 
 class Code:
-    """What importing a plugin gave: the object with its hooks, and the ``library_impl`` blocks that it declared."""
+    """What importing a plugin gave.
 
-    __slots__ = ("blocks", "plugin")
+    Attributes:
+        plugin: the object with its hooks.
+        blocks: the ``library_impl`` blocks that it declared.
+        committed: what it registered at once while it was imported, with a ``Library`` of its own. An interpreter runs
+            a module once, so these leave and come back with the backend.
+        operators: the operators that it defined then; they stay for as long as the module.
+    """
 
-    def __init__(self, plugin: ModuleType | Any, blocks: tuple[Block, ...]) -> None:
+    __slots__ = ("blocks", "committed", "operators", "plugin")
+
+    def __init__(
+        self,
+        plugin: ModuleType | Any,
+        blocks: tuple[Block, ...],
+        committed: tuple[Committed, ...] = (),
+        operators: tuple[Operator, ...] = (),
+    ) -> None:
         self.plugin = plugin
         self.blocks = blocks
+        self.committed = committed
+        self.operators = operators
+
+    def withdraw(self) -> None:
+        """Takes what the import registered out of the tables."""
+        for committed in reversed(self.committed):
+            committed.undo()
+
+    def restore(self) -> None:
+        """Puts it in again.
+
+        Raises:
+            BackendConflict: a slot has another owner now.
+        """
+        for committed in self.committed:
+            committed.redo()
 
 
 class BackendRecord:
@@ -68,14 +100,17 @@ class BackendRecord:
         traceback: that exception's traceback as text.
         stage: what loading was doing last: import, hooks, probe, device, register, activate.
         load_seconds: how long the last load took, or None.
+        import_seconds: how long importing its module took, and all that the module imports, or None before that.
         device_count: how many devices the probe counted.
         committed: the registrations while active; ``committed.registrations`` are its kernels.
         notes: findings that do not prevent use, such as a second copy of its metadata.
+        survives_fork: whether a child of fork may use it, as far as its device has been started.
+        worker: the thread of a listing that was given up while it imported the module, if it hangs there still.
     """
 
     __slots__ = (
-        "code", "committed", "device_count", "error", "fix", "hooks", "info", "load_seconds", "name", "notes", "reason",
-        "stage", "state", "traceback",
+        "code", "committed", "device_count", "error", "fix", "hooks", "import_seconds", "info", "load_seconds", "name",
+        "notes", "reason", "stage", "state", "survives_fork", "traceback", "worker",
     )  # fmt: skip
 
     def __init__(self, info: BackendInfo, state: State = State.DISCOVERED, reason: str = "", fix: str = "") -> None:
@@ -88,11 +123,14 @@ class BackendRecord:
         self.traceback = ""
         self.stage = ""
         self.load_seconds: float | None = None
+        self.import_seconds: float | None = None
         self.device_count = 0
         self.committed: Committed | None = None
         self.hooks: pluggy.PluginManager | None = None
         self.code: Code | None = None
         self.notes: tuple[str, ...] = ()
+        self.survives_fork = True
+        self.worker: Thread | None = None
 
     def __repr__(self) -> str:
         reason = f": {self.reason}" if self.reason else ""
@@ -117,7 +155,8 @@ class BackendRecord:
             "summary": info.summary, "api": info.api, "priority": info.priority, "devices": [*info.devices],
             "extends": [*info.extends], "mutable": info.mutable, "views": info.views,
             "requirements": [*info.requirements], "url": info.url, "module": info.module,
-            "device_count": self.device_count, "load_seconds": self.load_seconds, "notes": [*self.notes],
+            "device_count": self.device_count, "load_seconds": self.load_seconds,
+            "import_seconds": self.import_seconds, "notes": [*self.notes],
             "registrations": len(self.committed.registrations) if self.committed is not None else 0,
         }  # fmt: skip
 
@@ -151,6 +190,16 @@ def core_version() -> str:
         return metadata.version("tensorplay-core") or ""
     except Exception:  # a broken installation must not hide the error that is being worded
         return ""
+
+
+def circle(name: str, loading: list[str]) -> BackendError:
+    """Returns the error for a backend that is used before its load has ended, alone or by those that it loads."""
+    members = loading[loading.index(name) :]
+    who = f"let {members[0]!r}" if len(members) == 1 else f"let one of {' and '.join(map(repr, members))}"
+    return BackendError(
+        f"Backend {name!r} is used while it is still being loaded ({' → '.join((*loading, name))})."
+        + fix(f"{who} create tensors after it was loaded, not at import or in a hook")
+    )
 
 
 def unknown(name: str, records: Iterable[BackendRecord], *, device: bool) -> TensorPlayError:

@@ -9,5 +9,6 @@ from __future__ import annotations
 from tensorplay_core.profiler.averages import Average, Averages
 from tensorplay_core.profiler.events import Event
 from tensorplay_core.profiler.session import profile, record_function
+from tensorplay_core.profiler.trace import set_process_trace, trace
 
-__all__ = ["Average", "Averages", "Event", "profile", "record_function"]
+__all__ = ["Average", "Averages", "Event", "profile", "record_function", "set_process_trace", "trace"]

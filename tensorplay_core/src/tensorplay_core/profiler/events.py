@@ -1,35 +1,29 @@
 """One recorded step, and which kernel a step really runs.
 
 The kernel at the key of a call is not always what serves it: an array kernel that does not take a changed keyword
-leaves the call to Composite. The profiler and ``tp.explain`` both ask :func:`serving`, so they cannot disagree.
+leaves the call to Composite. The profiler, the trace and ``tp.explain`` all ask the same function, so they cannot
+disagree.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from tensorplay_core.dispatch.keys import DispatchKey, key_name
-from tensorplay_core.dispatch.operator import Operator, Registration, Slot
+from tensorplay_core.dispatch.fallbacks import serving
+from tensorplay_core.dispatch.keys import key_name
+from tensorplay_core.dispatch.operator import Operator, Registration
 from tensorplay_core.dispatch.resolution import Step
 
 Shapes = tuple[tuple[int, ...], ...]
 
 
-def serving(op: Operator, step: Step, kwargs: dict[str, Any]) -> tuple[Slot | None, Registration | None]:
-    """Returns the slot and the kernel that serve a call at one step.
-
-    Args:
-        op: the operator.
-        step: what was found at the key.
-        kwargs: the keyword-only arguments that differ from their defaults.
-    """
-    found = step.registration
-    if found is None or found.level != "array" or step.slot == DispatchKey.Composite:
-        return step.slot, found
-    if found.keywords is None or all(name in found.keywords for name in kwargs):
-        return step.slot, found
-    composite = int(DispatchKey.Composite)
-    return composite, op.kernel_at(composite)
+def kernel_label(kernel: Registration) -> str:
+    """Returns a kernel's name without its module, unless it is compiled or emitted, and so has no text of its own."""
+    name = kernel.kernel_name
+    written = hasattr(kernel.function, "__code__") and not kernel.emitted
+    match = re.search(r"[^.()]+(\(.*\))?$", name) if written else None
+    return match.group() if match else name
 
 
 class Event:

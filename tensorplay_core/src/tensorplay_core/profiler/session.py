@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from contextvars import ContextVar
 from time import perf_counter
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
-from tensorplay_core.dispatch import devices
+from tensorplay_core.dispatch import active, devices
 from tensorplay_core.dispatch.context import STATE, Scope
 from tensorplay_core.dispatch.keys import BACKENDS, PAGE
 from tensorplay_core.dispatch.operator import Operator
@@ -112,8 +112,8 @@ class _Probe:
     def block(self, name: str) -> AbstractContextManager[Any]:
         """Returns the scope of a named block."""
         event = Event(name, _running.get().get(self.owner))
-        around = self.outer.block(name) if isinstance(self.outer, _Probe) else None
-        return _Recording(self.owner, event, around, None)
+        block = getattr(self.outer, "block", None)
+        return _Recording(self.owner, event, block(name) if block is not None else None, None)
 
 
 class _Recording:
@@ -166,7 +166,7 @@ def _synchronizer(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[],
 
 
 class record_function:
-    """Puts a named block of a program into the profile that is open, if one is.
+    """Puts a named block of a program into the profile and the trace that are open, if one is.
 
     Example:
         >>> import tensorplay as tp
@@ -178,21 +178,19 @@ class record_function:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._open: list[AbstractContextManager[Any] | None] = []
+        self._open: list[ExitStack] = []
 
     def __enter__(self) -> Self:
         """Begins the block."""
-        probe = STATE.get().probe
-        scope = probe.block(self.name) if isinstance(probe, _Probe) else None
-        if scope is not None:
-            scope.__enter__()
-        self._open.append(scope)
+        scopes = ExitStack()
+        for probe in (active.probe, STATE.get().probe):
+            if (block := getattr(probe, "block", None)) is not None:
+                scopes.enter_context(block(self.name))
+        self._open.append(scopes)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Ends the block."""
-        scope = self._open.pop()
-        if scope is not None:
-            scope.__exit__(kind, error, trace)
+        self._open.pop().__exit__(kind, error, trace)

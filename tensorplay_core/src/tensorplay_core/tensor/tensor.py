@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, overload
 
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.tensor_type import TensorType
-from tensorplay_core.errors import ArgumentError, AutogradError, DimError, ShapeError, fix
+from tensorplay_core.errors import (
+    ArgumentError,
+    AutogradError,
+    BackendError,
+    DeviceUnavailable,
+    DimError,
+    ShapeError,
+    fix,
+)
 from tensorplay_core.tensor.meta_array import MetaArray, NoArrayError, no_data
 from tensorplay_core.tensor.version import Version
 from tensorplay_core.types.device import Device
@@ -243,11 +251,20 @@ class TensorBase:
         return object.__format__(self, spec)
 
     def __repr__(self) -> str:
-        """Prints as PyTorch does."""
-        from tensorplay_core.tensor.printing import format_tensor
+        """Prints as PyTorch does; where the elements cannot be read, the reason takes their place.
 
+        A traceback or a debugger prints what it finds, a tensor whose device has gone too, and must not fail over it.
+        """
         if not hasattr(self, "_type"):
             return "<Tensor that was never initialised; make tensors with tp.tensor(...)>"
+        try:
+            return self._text(has_data=not self.is_meta)
+        except (BackendError, DeviceUnavailable) as error:
+            return f"{self._text(has_data=False)}  # {str(error).partition(chr(10))[0]}"
+
+    def _text(self, has_data: bool) -> str:
+        from tensorplay_core.tensor.printing import format_tensor
+
         array, api = self._array, self._type.api
         node = self._node
         grad_fn = None if node is None or node.is_leaf else f"<{node.name}>"
@@ -258,7 +275,7 @@ class TensorBase:
             device=None if self.device.type == "cpu" else str(self.device),
             requires_grad=node is not None and node.is_leaf,
             grad_fn=grad_fn,
-            has_data=not self.is_meta,
+            has_data=has_data,
         )
 
 
