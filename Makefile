@@ -34,7 +34,7 @@ define CHECK_PYTHON
 endef
 
 DEMO_PROJECTS := pyproject.toml $(addsuffix /pyproject.toml,tensorplay_core tensorplay_composite tensorplay_cpu)
-TEST_PROJECTS := $(addsuffix /pyproject.toml,backends/tensorplay_loopback tensorplay_cuda)
+TEST_PROJECTS := $(addsuffix /pyproject.toml,backends/tensorplay_loopback backends/tensorplay_vulkan tensorplay_cuda)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test codegen lint bench clean constraints
@@ -82,7 +82,7 @@ $(DEMO_READY): $(DEMO_PROJECTS) constraints.txt | $(BIN)/python
 	@touch $@
 
 $(TEST_READY): $(TEST_PROJECTS) $(DEMO_READY)
-	$(call install, --group dev -e backends/tensorplay_loopback -e tensorplay_cuda)
+	$(call install, --group dev -e backends/tensorplay_loopback -e backends/tensorplay_vulkan -e tensorplay_cuda)
 	@touch $@
 
 $(BIN)/python: | $(filter .tools/%,$(UV))

@@ -18,8 +18,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CORE = ROOT / "tensorplay_core" / "src" / "tensorplay_core"
-ARRAY_LIBRARIES = {"array_api_compat", "cupy", "jax", "ml_dtypes", "numpy", "scipy", "torch"}
-PLUGINS = {"tensorplay_composite", "tensorplay_cpu", "tensorplay_cuda", "tensorplay_loopback"}
+ARRAY_LIBRARIES = {"array_api_compat", "cupy", "jax", "ml_dtypes", "numpy", "scipy", "torch", "wgpu"}
+PLUGINS = {"tensorplay_composite", "tensorplay_cpu", "tensorplay_cuda", "tensorplay_loopback", "tensorplay_vulkan"}
 COSTLY = {"attr", "attrs", "click", "importlib.metadata", "pluggy", "rich", "yaml"}
 
 

@@ -31,12 +31,14 @@ FOLDERS = {
     "tensorplay-cpu": ROOT / "tensorplay_cpu",
     "tensorplay-cuda": ROOT / "tensorplay_cuda",
     "tensorplay-loopback": ROOT / "backends" / "tensorplay_loopback",
+    "tensorplay-vulkan": ROOT / "backends" / "tensorplay_vulkan",
 }
 BACKENDS = {
     "tensorplay-composite": "composite",
     "tensorplay-cpu": "cpu",
     "tensorplay-cuda": "cuda",
     "tensorplay-loopback": "loopback",
+    "tensorplay-vulkan": "vulkan",
 }
 # Filled by the first run, used by all later ones; `make clean` removes it.
 WHEELHOUSE = ROOT / ".tools" / "wheels"

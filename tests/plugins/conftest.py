@@ -198,7 +198,10 @@ class Environment:
 
     def build(self, name: str, plugin: str = "", **options: Any) -> Path:
         """Builds a plugin's wheel, and returns it; takes what :meth:`project` takes."""
-        folder = self.project(name, plugin, **options)
+        return self.wheel(self.project(name, plugin, **options))
+
+    def wheel(self, folder: Path) -> Path:
+        """Builds the wheel of a project's folder, and returns it."""
         uv("build", "--wheel", "--out-dir", folder / "dist", folder)
         (wheel,) = (folder / "dist").glob("*.whl")
         return wheel
@@ -279,6 +282,10 @@ class Environment:
     def tensorplay(self, *arguments: str, **environ: str) -> Done:
         """Runs the command line."""
         return self._python("-m", "tensorplay", *arguments, **environ)
+
+    def module(self, *arguments: str | Path, timeout: float = 600) -> Done:
+        """Runs a module as a program, for as long as a whole conformance suite takes."""
+        return self._python("-m", *arguments, timeout=timeout)
 
     def _python(
         self, *arguments: str | Path, path: tuple[Path, ...] = (), timeout: float = 120, **environ: str

@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
+import sysconfig
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,13 +54,15 @@ def snippets(document: str) -> list[Snippet]:
     ]
 
 
-def run_sessions(parts: list[Snippet], folder: Path, env: dict[str, str] | None = None) -> str:
+def run_sessions(
+    parts: list[Snippet], folder: Path, env: dict[str, str] | None = None, python: str | Path = sys.executable
+) -> str:
     """Runs interactive sessions one after the other, in one process of their own; returns what failed."""
     if not parts:
         return ""
     (folder / "session.txt").write_text("\n".join(part.text for part in parts), encoding="utf-8")
     code = f"import doctest, sys; sys.exit(bool(doctest.testfile('session.txt', False, optionflags={FLAGS}).failed))"
-    return execute(f'{sys.executable} -c "{code}"', folder, env)
+    return execute(f'{python} -c "{code}"', folder, env)
 
 
 def commands(text: str) -> list[tuple[str, str]]:
@@ -71,7 +73,8 @@ def commands(text: str) -> list[tuple[str, str]]:
 
 def execute(command: str, cwd: Path, env: dict[str, str] | None = None) -> str:
     environment = {**os.environ, "COLUMNS": "80", **(env or {})}
-    environment["PATH"] = str(Path(sys.executable).parent) + os.pathsep + environment["PATH"]
+    if "PATH" not in (env or {}):
+        environment["PATH"] = str(Path(sys.executable).parent) + os.pathsep + environment["PATH"]
     done = subprocess.run(
         ["bash", "-c", command], cwd=cwd, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
@@ -80,7 +83,9 @@ def execute(command: str, cwd: Path, env: dict[str, str] | None = None) -> str:
 
 def said(output: str) -> str:
     """Returns what an output says: not its numbers, nor where its lines are folded, nor what depends on a GPU."""
-    paragraphs = [p for p in output.split("\n\n") if not p.startswith("cuda ")]
+    # What `ops show` says of slots.
+    output = re.sub(r"^  (CUDA|Vulkan) \(\d+\): .*\n( {6}.*\n)*", "", output, flags=re.M)
+    paragraphs = [p for p in output.split("\n\n") if not p.startswith(("cuda ", "vulkan "))]
     return " ".join(re.sub(r"\d+(\.\d+)?", "0", "\n\n".join(paragraphs)).split())
 
 
@@ -88,9 +93,9 @@ def written(document: str, part: Snippet, tmp_path: Path, env: dict[str, str] | 
     """Puts the output of a document's commands into it."""
     text = ""
     for command, _ in commands(part.text):
-        output = execute(command, tmp_path, env).rstrip()
+        output = re.sub(r" +$", "", execute(command, tmp_path, env), flags=re.M).strip("\n")
         assert "Traceback" not in output, output
-        text += f"$ {command}\n{output}\n"
+        text += f"$ {command}\n" + f"{output}\n" * bool(output)
     path = ROOT / document
     path.write_text(path.read_text(encoding="utf-8").replace(part.text, text), encoding="utf-8")
 
@@ -104,6 +109,8 @@ def test_every_snippet_is_of_a_kind_that_is_tested(document: str) -> None:
             "file: ",
             "part of: ",
             "new file: ",
+            "written: ",
+            "instead of `",
             "append to: ",
             "after ",
             "in the new folder",
@@ -180,30 +187,65 @@ def test_an_operator_in_a_record_and_a_line(document: str, tmp_path: Path) -> No
         assert "``x * sigmoid(1.702 * x)``" in shown, shown
 
 
-def test_write_a_backend(tmp_path: Path) -> None:
-    """The files of the page, with the metadata that installing would make, are a backend that does what it says."""
+SHIMS = {
+    "tensorplay": 'exec "{python}" -m tensorplay "$@"',
+    "pytest": 'exec "{python}" -m pytest "$@"',
+    # Of what the page installs, everything but the new backend is there already.
+    "pip": 'exec "{uv}" pip "$@" --python "{python}" --no-deps --no-index --offline',
+}
+"""What the commands of the page are in an environment on top of this one, where nothing is fetched."""
+
+
+@pytest.fixture
+def author(tmp_path: Path) -> tuple[Path, dict[str, str]]:
+    """A folder, and the environment variables of an author who has TensorPlay and starts a backend there."""
+    uv = [sys.executable, "-m", "uv"]
+    command = [*uv, "venv", "--quiet", "--no-project", "--offline", "--python", sys.executable, str(tmp_path / "env")]
+    subprocess.run(command, check=True, timeout=120)
+    ours = Path(sysconfig.get_paths()["purelib"])
+    site = tmp_path / "env" / ours.relative_to(sys.prefix)
+    (site / "_base.pth").write_text(f"import site; site.addsitedir({str(ours)!r})\n", encoding="utf-8")
+    scripts = tmp_path / "env" / "bin"
+    beside = Path(sys.executable).parent
+    for name, line in SHIMS.items():
+        (scripts / name).write_text(
+            "#!/bin/sh\n" + line.format(python=scripts / "python", uv=beside / "uv") + "\n", encoding="utf-8"
+        )
+        (scripts / name).chmod(0o755)
+    folder = tmp_path / "work"
+    folder.mkdir()
+    path = os.pathsep.join([str(scripts), str(beside), os.environ["PATH"]])
+    return folder, {"PATH": path, "UV_OFFLINE": "1", "VIRTUAL_ENV": str(tmp_path / "env"), "PYTHONPATH": ""}
+
+
+def edited(part: Snippet, folder: Path) -> None:
+    """Puts a snippet in the place of the paragraph that begins with the line its note names."""
+    _, line, place = part.note.split("`")
+    path = folder / place.removeprefix(" in: ")
+    lines = path.read_text(encoding="utf-8").split("\n")
+    assert lines.count(line) == 1, f"{line} in {path}"
+    start = lines.index(line)
+    lines[start : lines.index("", start)] = part.text.rstrip().split("\n")
+    path.write_text("\n".join(lines), encoding="utf-8")
+
+
+def test_write_a_backend(author: tuple[Path, dict[str, str]]) -> None:
+    """The page from its top to its end, as its reader would do it: commands, edits and sessions in one folder."""
     document = "docs/write-a-backend.md"
+    folder, env = author
+    python = Path(env["VIRTUAL_ENV"]) / "bin" / "python"
     for part in snippets(document):
-        kind, _, name = part.note.partition(": ")
-        if kind == "new file":
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / name).write_text(part.text, encoding="utf-8")
-    project = tomllib.loads((tmp_path / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    info = tmp_path / "site" / "tensorplay_toy-0.1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Name: {project['name']}\nVersion: {project['version']}\n", encoding="utf-8")
-    groups = [
-        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in points.items())
-        for group, points in project["entry-points"].items()
-    ]
-    (info / "entry_points.txt").write_text("\n".join(groups), encoding="utf-8")
-    env = {"PYTHONPATH": os.pathsep.join([str(tmp_path / "src"), str(tmp_path / "site")])}
-    for part in snippets(document):
-        if part.note == "in the new folder" and part.language == "pycon":
-            assert run_sessions([part], tmp_path, env) == ""
+        if part.note.startswith("written: "):
+            name = part.note.removeprefix("written: ")
+            assert part.text == (folder / name).read_text(encoding="utf-8"), f"{document} shows another {name}"
+        elif part.note.startswith("instead of `"):
+            edited(part, folder)
+        elif part.note == "in the new folder" and part.language == "pycon":
+            assert run_sessions([part], folder, env, python) == ""
         elif part.note == "in the new folder":
             if os.environ.get("TENSORPLAY_UPDATE_DOCUMENTS") == "1":
-                written(document, part, tmp_path, env)
+                written(document, part, folder, env)
                 continue
             for command, output in commands(part.text):
-                assert said(execute(command, tmp_path, env)) == said(output)
+                same = re.sub(r"(backends check \w+)", r"\1 --seed 1", command)  # which is what makes a run repeatable
+                assert said(execute(same, folder, env)) == said(output), f"{document}: $ {command}"

@@ -70,7 +70,7 @@ class Training:
 
     Args:
         images: (N, 64), pixels from 0 to 1.
-        labels: (N,), int64.
+        labels: (N,), integers.
         epochs: how often every image will be seen.
     """
 
@@ -107,7 +107,7 @@ class Training:
 
 
 def predict(network: Network, images: tp.Tensor) -> tp.Tensor:
-    """Returns the class that a network sees in each image, (N,) int64."""
+    """Returns the class that a network sees in each image, (N,) integers."""
     with tp.no_grad():
         return network(images).argmax(1)
 
@@ -121,5 +121,5 @@ def confusion(labels: tp.Tensor, predictions: tp.Tensor) -> list[list[int]]:
         (1, 1, 1)
     """
     one_hot = tp.eye(CLASSES, device=labels.device)
-    counts: list[list[int]] = (one_hot[labels].T @ one_hot[predictions]).to(tp.int64).tolist()
+    counts: list[list[int]] = (one_hot[labels].T @ one_hot[predictions]).to(tp.int32).tolist()
     return counts

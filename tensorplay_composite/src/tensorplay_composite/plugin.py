@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from tensorplay_composite.operators import KERNELS, math
 from tensorplay_core.plugins import Availability, hookimpl, library_impl
+
+if TYPE_CHECKING:
+    from tensorplay_composite.namespace import ArrayPlugin
 
 
 @library_impl("Composite", "OperatorsComposite")
@@ -13,6 +17,21 @@ def _(m: Any) -> None:
     for name, kernel in KERNELS.items():
         m.impl(name, kernel)
     m.emitter(math.emit)
+
+
+@hookimpl
+def tensorplay_from_namespace(
+    xp: Any,
+    name: str,
+    dtypes: Mapping[str, Any] | None,
+    mutable: bool | None,
+    views: bool | None,
+    device_count: int,
+) -> ArrayPlugin:
+    """Returns the hooks of a backend over an array module."""
+    from tensorplay_composite.namespace import ArrayPlugin
+
+    return ArrayPlugin(xp, name, dtypes, mutable, views, device_count)
 
 
 @hookimpl

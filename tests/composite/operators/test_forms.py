@@ -52,6 +52,15 @@ def test_edges_agree():
     assert math.isnan(KERNELS["mean"](F.zeros((0,))).item())
 
 
+@pytest.mark.parametrize("name", ["bool", "uint8", "uint64", "int8"])
+def test_sigmoid_of_numbers_without_a_sign(name):
+    values = [0, 1] if name == "bool" else [0, 1, 5, 100]
+    expected = [1 / (1 + math.exp(-v)) for v in values]
+    result = KERNELS["sigmoid"](tensor(values, dtype=dt.by_name(name)))
+    assert result.dtype is dt.float32
+    np.testing.assert_allclose(result.tolist(), expected, rtol=1e-6)
+
+
 def test_alpha():
     x, y = tensor([1.0, 2.0]), tensor([10, 20])
     assert F.add(x, y, alpha=2).tolist() == [21, 42]

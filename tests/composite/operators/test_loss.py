@@ -157,3 +157,16 @@ def test_refusals():
     for kind, message, call in cases:
         with pytest.raises(kind, match=message):
             call()
+
+
+@pytest.mark.parametrize("options", [{}, {"ignore_index": 3}, {"label_smoothing": 0.1}, {"reduction": "none"}])
+def test_half_precision_does_not_overflow_where_the_sum_of_the_losses_would(options):
+    x, target = 64 * RNG.standard_normal((3000, 10)).astype("float16"), RNG.integers(0, 10, 3000)
+    weight = RNG.random(10).astype("float16") + np.float16(0.5)
+    logits = tensor(x, requires_grad=True)
+    loss = F.cross_entropy(logits, tensor(target), tensor(weight), **options)
+    expected = reference(x, target, weight.astype("float64"), **options)
+    np.testing.assert_allclose(loss.tolist(), expected, rtol=1e-3, atol=1e-6)
+    loss.sum().backward()
+    assert loss.dtype is logits.grad.dtype is dt.float16
+    assert np.isfinite(logits.grad.tolist()).all()

@@ -46,8 +46,9 @@ def test_list_for_programs(pipe: Run) -> None:
     assert served["specialised"] + served["composite"] + served["missing"] == len(contract)
     assert served["missing"] == len(served["missing_names"])
     assert cpu["load_seconds"] > 0 and cpu["device_count"] == 1
-    if "cuda" in found and found["cuda"]["state"] != "active":
-        assert found["cuda"]["reason"] and found["cuda"]["fix"]
+    for name in ("cuda", "vulkan"):
+        if name in found and found[name]["state"] != "active":
+            assert found[name]["reason"] and found[name]["fix"]
 
 
 @pytest.mark.parametrize("columns", [80, 160])
@@ -56,7 +57,7 @@ def test_nothing_is_cut_in_a_terminal_with_six_bad_plugins(
     terminal: Run, pipe: Run, broken: Path, columns: int, what: str
 ) -> None:
     found = rows(pipe, PYTHONPATH=str(broken))
-    assert {name for name, row in found.items() if row["state"] != "active"} - {"cuda"} == BAD
+    assert {name for name, row in found.items() if row["state"] != "active"} - {"cuda", "vulkan"} == BAD
     for name in ["wreck", "registers", *sorted(BAD)[:1]] if what == "info" else [""]:
         shown = terminal(columns, "backends", *filter(None, (what, name)), PYTHONPATH=str(broken))
         assert shown.code == 0
@@ -94,7 +95,7 @@ def test_colours_are_for_terminals_that_have_them(terminal: Run, pipe: Run, brok
 
 
 def test_whom_it_waits_for_is_told_on_a_terminal_and_gone_afterwards(terminal: Run, pipe: Run, tmp_path: Path) -> None:
-    from tensorplay_core.cli.loading import PATIENCE
+    from tensorplay_core.cli.loading import Loading
 
     (tmp_path / "tensorplay_hang.py").write_text("import time\nprint('noise')\ntime.sleep(60)\n")
     info = tmp_path / "tensorplay_hang-1.0.dist-info"
@@ -102,7 +103,7 @@ def test_whom_it_waits_for_is_told_on_a_terminal_and_gone_afterwards(terminal: R
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tensorplay-hang\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[tensorplay.backends]\nhang = tensorplay_hang\n")
     env = {"PYTHONPATH": str(tmp_path)}
-    shown = terminal(80, "backends", "list", "--timeout", str(PATIENCE + 2), **env)
+    shown = terminal(80, "backends", "list", "--timeout", str(Loading.patience + 2), **env)
     assert "loading hang" in shown.raw and "loading" not in shown.text
     assert "hangs at its import step" in shown.text
     assert pipe("backends", "info", "cpu", "--timeout", "1", **env).text.count("noise") == 1, "what it says is its own"

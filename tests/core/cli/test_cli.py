@@ -297,7 +297,7 @@ def test_codegen_shows_a_bar_after_a_while_and_on_a_terminal_only(
     stream = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(module, "PATIENCE", patience)
+    monkeypatch.setattr(module.Bar, "patience", patience)
     with module.Bar() as bar:
         bar("nodes", 3, 9)
         deadline = time.monotonic() + 5

@@ -16,7 +16,7 @@ import pytest
 import tensorplay_core
 
 Run = Callable[..., Any]
-QUIET = {"TENSORPLAY_BACKENDS_BLOCK": "cuda"}
+QUIET = {"TENSORPLAY_BACKENDS_BLOCK": "cuda,vulkan"}
 
 
 def packed(text: str) -> str:
@@ -30,7 +30,7 @@ def test_a_healthy_installation_exits_with_0(pipe: Run) -> None:
     found = json.loads(pipe("backends", "doctor", "--json", **QUIET).text)
     assert set(found) == {"ok", "findings", "backends"} and found["ok"] is True
     assert {row["name"] for row in found["backends"]} >= {"cpu", "composite", "loopback"}
-    blocked = pipe("backends", "doctor", TENSORPLAY_BACKENDS_BLOCK="cuda,loopback")
+    blocked = pipe("backends", "doctor", TENSORPLAY_BACKENDS_BLOCK="cuda,vulkan,loopback")
     assert (
         blocked.code == 0
         and "note: loopback (tensorplay-loopback" in blocked.text

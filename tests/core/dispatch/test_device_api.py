@@ -1,12 +1,10 @@
-"""What a backend's device may leave out, and how one of several devices is made the current one for its backend."""
+"""What a backend's device may leave out, and what it has then."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 import pytest
 
-from tensorplay_core.dispatch.device_api import ON_ARRAYS, DeviceAPI, PlacedAPI
+from tensorplay_core.dispatch.device_api import DeviceAPI
 from tensorplay_core.errors import BackendError
 
 
@@ -59,43 +57,3 @@ def test_everything_else_has_a_default():
         ),
         *("set_device", "empty_cache", "device_name", "device", "array_class"),
     }
-
-
-class Several(DeviceAPI):
-    array_class = list
-    current = 0
-
-    def __init__(self):
-        self.own = "what only this class has"
-
-    @contextmanager
-    def device(self, index):
-        before, self.current = self.current, index
-        try:
-            yield
-        finally:
-            self.current = before
-
-    def cast(self, array, dtype):
-        if dtype is None:
-            raise ValueError
-        return [self.current]
-
-    as_array = from_list = from_host = to_host = copy = to_list = lambda self, *args: [self.current]
-
-    def strides(self, array):
-        return (self.current,)
-
-
-def test_methods_that_touch_arrays_run_where_the_array_is_and_no_others():
-    api = Several()
-    placed = PlacedAPI(api, 2)
-    for name in ON_ARRAYS:
-        assert getattr(placed, name)(1, 2) == [2] and getattr(api, name)(1, 2) == [0]
-    assert placed.strides(1) == (0,) and placed.array_class is list and isinstance(placed, DeviceAPI)
-    assert placed.own == "what only this class has"
-    with pytest.raises(ValueError):
-        placed.cast(1, None)
-    assert api.current == 0
-    with pytest.raises(AttributeError, match="'Several' object has no attribute 'missing'"):
-        placed.missing  # noqa: B018

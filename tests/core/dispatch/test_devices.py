@@ -14,7 +14,7 @@ import tensorplay as tp
 from tensorplay_composite.arrays import ArrayDevice
 from tensorplay_core.dispatch import devices
 from tensorplay_core.dispatch.device_api import DeviceAPI
-from tensorplay_core.errors import DeviceUnavailable, ValueRangeError
+from tensorplay_core.errors import BackendError, DeviceUnavailable, ValueRangeError
 
 
 class Toy(DeviceAPI):
@@ -145,6 +145,19 @@ def test_an_index_that_cannot_be_set_changes_nothing(toy):
     devices.restore_index("toydevice", 0)  # the device has gone; a block that is left must not fail for it
 
 
+def test_a_block_that_the_library_fails_at_its_end_restores_the_index_all_the_same(toy, monkeypatch):
+    devices.set_current_index("toydevice", 1)
+
+    def fail(self, index):
+        raise RuntimeError("chip 0 fell off the bus")
+
+    monkeypatch.setattr(Toy, "set_device", fail)
+    devices.install("toydevice", Toy(), 2, "toy-distribution")
+    with pytest.raises(BackendError, match="chip 0 fell off the bus"):
+        devices.restore_index("toydevice", 0)
+    assert devices.current_index("toydevice") == 0
+
+
 def test_one_device_of_a_type_has_the_backends_own_api_and_several_have_one_each(toy):
     assert toy.several and toy.api_at(0) is not toy.api_at(1) and toy.api_at(1) is toy.api_at(1)
     one = devices.entry("loopback")
@@ -257,6 +270,33 @@ def test_a_seed_reaches_active_devices_and_those_that_come_later(toy, monkeypatc
         assert toy.api.seeds[-1] == 7 and later.seeds == [7]  # an earlier seed may have reached the first
     finally:
         devices.uninstall("latertoy")
+
+
+def test_a_device_that_cannot_be_seeded_is_told_after_all_others_were(toy, monkeypatch):
+    monkeypatch.setattr(devices, "_seed", None)
+    broken, later = Toy(), Toy()
+    try:
+        devices.install("brokentoy", broken, 1, "broken-distribution")
+        devices.install("latertoy", later, 1, "toy-distribution")
+        monkeypatch.setattr(broken, "seeds", None)  # appending to it raises
+        with pytest.raises(BackendError, match=r"'brokentoy' failed: manual_seed .*broken-distribution"):
+            devices.manual_seed(11)
+        assert toy.api.seeds[-1] == later.seeds[-1] == devices.initial_seed() == 11
+    finally:
+        for name in ("brokentoy", "latertoy"):
+            devices.uninstall(name)
+
+
+def test_a_plugin_cannot_seed_or_choose_the_users_default_device_while_it_is_loaded(toy, monkeypatch):
+    before = tp.initial_seed()
+    monkeypatch.setattr(devices, "loading", lambda: "toydevice")
+    for name, call in (
+        ("manual_seed", lambda: tp.manual_seed(3)),
+        ("set_default_device", lambda: tp.set_default_device("toydevice")),
+    ):
+        with pytest.raises(BackendError, match=f"{name} was called while backend 'toydevice' is being loaded.*\nfix: "):
+            call()
+    assert tp.initial_seed() == before and toy.api.seeds == [before] and tp.get_default_device() == tp.device("cpu")
 
 
 def test_devices_that_nobody_seeded_start_from_one_seed_of_the_system():

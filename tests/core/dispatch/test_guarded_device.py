@@ -1,10 +1,12 @@
-"""A device API as core calls it: failures name the backend, the method and the line; the rest is the plugin's own."""
+"""A device API as core calls it: told which device is meant; failures name the backend, the method and the line."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import pytest
 
-from tensorplay_core.dispatch.device_api import DeviceAPI
+from tensorplay_core.dispatch.device_api import ON_ARRAYS, DeviceAPI
 from tensorplay_core.dispatch.guarded_device import GuardedDevice
 from tensorplay_core.errors import BackendError, ShapeError
 
@@ -74,3 +76,61 @@ def test_attributes_and_good_methods_are_the_plugins_own():
         device.nothing_such  # noqa: B018
     with pytest.raises(BackendError, match=r"Faulty does not implement cast"):
         device.cast(1, "f")
+
+
+# ----------------------------------------------------------------------------------------------- one of several devices
+
+
+class Several(DeviceAPI):
+    array_class = list
+    current = 0
+    broken = None
+
+    def __init__(self):
+        self.own = "what only this class has"
+
+    @contextmanager
+    def device(self, index):
+        if index == self.broken:
+            raise OSError("chip fell off the bus")
+        before, self.current = self.current, index
+        try:
+            yield
+        finally:
+            self.current = before
+
+    def cast(self, array, dtype):
+        if dtype is None:
+            raise KeyError(dtype)
+        return [self.current]
+
+    as_array = from_list = from_host = to_host = copy = to_list = lambda self, *args: [self.current]
+
+    def strides(self, array):
+        return (self.current,)
+
+
+def test_methods_that_touch_arrays_run_where_the_array_is_and_no_others():
+    api = Several()
+    placed = GuardedDevice(api, "toy", "toy-distribution", 2)
+    for name in ON_ARRAYS:
+        assert getattr(placed, name)(1, 2) == [2] and getattr(api, name)(1, 2) == [0]
+    assert placed.strides(1) == (0,) and placed.array_class is list and placed.own == "what only this class has"
+    with pytest.raises(AttributeError, match="'Several' object has no attribute 'missing'"):
+        placed.missing  # noqa: B018
+
+
+def test_a_failure_on_one_of_several_names_it_and_leaves_the_current_one_alone():
+    api = Several()
+    placed = GuardedDevice(api, "toy", "toy-distribution", 2)
+    line = Several.cast.__code__.co_firstlineno + 2
+    with pytest.raises(
+        BackendError, match=rf"'toy:2' failed: cast of .*test_guarded_device\.py:{line}\) raised KeyErr"
+    ):
+        placed.cast(1, None)
+    assert api.current == 0
+    api.broken = 2  # the device cannot be made the current one any more
+    with pytest.raises(BackendError, match=r"'toy:2' failed: to_host of .* raised OSError: chip fell off the bus"):
+        placed.to_host(1)
+    with pytest.raises(BackendError, match=r"'toy:2' failed: from_host of .*chip fell off"):
+        placed.from_host(1, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from contextlib import closing
 import pytest
 
 import tensorplay as tp
-from tensorplay_core.dispatch import fallbacks
+from tensorplay_core.dispatch import fallbacks, misses
 from tensorplay_core.errors import EnvironmentVariableError, KernelMissing
 
 PROGRAM = """
@@ -161,3 +162,15 @@ assert x.grad.tolist() == [2.0, 2.0, 2.0]
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_stderr_that_is_closed_or_absent_hides_no_error(monkeypatch, closed):
+    stream = io.StringIO()
+    stream.close()
+    monkeypatch.setattr(sys, "stderr", stream if closed else None)
+    monkeypatch.setattr(misses, "trace", True)
+    with closing(tp.library.Library("quiet", "DEF")) as lib:
+        lib.define("op(Tensor x) -> Tensor")
+        with pytest.raises(KernelMissing, match="quiet::op: no kernel at CPU"):
+            tp.ops.quiet.op(tp.ones(1))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tensorplay as tp
-from tensorplay_core.dispatch.keys import DispatchKey
+from tensorplay_core.dispatch.keys import DispatchKey, assign_page
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.registry import REGISTRY, Registry
 from tensorplay_core.errors import BackendConflict, KernelMissing, RegistrationError
@@ -215,6 +215,22 @@ def test_a_backend_that_opts_out_of_composite_has_no_kernel_until_that_is_undone
         lib.close()
 
 
+def test_a_keyword_that_only_composite_takes_is_refused_in_the_name_of_who_opted_out_of_it():
+    staging = REGISTRY.stage("opting", "opting-distribution")
+    staging.without_composite("add", "CPU")
+    committed = staging.commit()
+    try:
+        with pytest.raises(
+            KernelMissing, match="not take alpha, and opting-distribution opted out of Composite for it"
+        ):
+            tp.add(tp.ones(2), tp.ones(2), alpha=2)
+        why = str(tp.explain(tp.add, tp.ones(2), tp.ones(2), alpha=2))
+        assert "opting-distribution opted out of Composite for it" in " ".join(why.split())
+    finally:
+        committed.undo()
+    assert tp.add(tp.ones(2), tp.ones(2), alpha=2).tolist() == [3.0, 3.0]
+
+
 def test_opting_out_empties_resolved_slots_at_once():
     x = tp.tensor([0.5])
     op = REGISTRY.find("sigmoid")
@@ -285,17 +301,18 @@ def serves(device):
 
 
 def test_kernels_for_a_device_that_the_owner_does_not_serve_are_one_problem_with_the_ways_out():
+    assign_page("nowhere")
     staging = REGISTRY.stage("mine", "mine-distribution", serves=serves)
     for op in ("exp", "sin", "cos", "tanh", "expm1"):
         staging.impl(op, "cuda", one)
-        staging.impl(op, "vulkan", one, where=f"mine.py:{op}")
-    staging.impl("neg", "AutogradVulkan", one, where="mine.py:neg")
+        staging.impl(op, "nowhere", one, where=f"mine.py:{op}")
+    staging.impl("neg", "AutogradNowhere", one, where="mine.py:neg")
     with pytest.raises(RegistrationError) as info:
         staging.commit()
     message = str(info.value)
-    assert "1 problem in" in message and "'mine' does not serve the device 'vulkan'" in message
+    assert "1 problem in" in message and "'mine' does not serve the device 'nowhere'" in message
     assert "exp (mine.py:exp), sin (mine.py:sin), cos (mine.py:cos) and 3 more" in message
-    assert "'extends: [vulkan]'" in message and "override=True" in message
+    assert "'extends: [nowhere]'" in message and "override=True" in message
 
 
 def test_a_taken_slot_of_another_device_is_a_conflict_and_override_and_own_operators_are_free():

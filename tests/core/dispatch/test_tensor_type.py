@@ -5,14 +5,18 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
+from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
 import tensorplay as tp
-from tensorplay_core.dispatch import tensor_type
+from tensorplay_composite.arrays import ArrayDevice
+from tensorplay_core.dispatch import devices, tensor_type
+from tensorplay_core.dispatch.keys import backend_key
 from tensorplay_core.dispatch.registry import REGISTRY
-from tensorplay_core.dispatch.tensor_type import TensorType, add_slot, forget_slot, intern, unresolved
-from tensorplay_core.errors import DTypeError, ValueRangeError
+from tensorplay_core.dispatch.tensor_type import TensorType, add_slot, forget_slot, intern, running_on, unresolved
+from tensorplay_core.errors import BackendError, DTypeError, ValueRangeError
 from tensorplay_core.types import dtype as dt
 
 CPU = tp.device("cpu")
@@ -172,3 +176,51 @@ def test_one_lock_guards_types_and_tables():
     from tensorplay_core.dispatch.registry import REGISTRY
 
     assert REGISTRY.lock is tensor_type.lock
+
+
+# ----------------------------------------------------------------------------------------------- one of several devices
+
+
+class Chips(ArrayDevice):
+    broken = False
+
+    @contextmanager
+    def device(self, index):
+        if self.broken:
+            raise OSError("chip fell off the bus")
+        yield
+
+
+@pytest.fixture
+def chips():
+    api = Chips(np)
+    tensor_type.renew(devices.install("chips", api, 3, "tests-chips"))
+    staging = REGISTRY.stage("chips", "tests-chips")
+    staging.impl("exp", backend_key("chips"), np.exp)
+    committed = staging.commit()
+    yield api
+    committed.undo()
+    devices.uninstall("chips")
+
+
+def test_what_runs_on_one_of_several_devices_can_ask_which_it_is(chips):
+    type, other = (intern(tp.device(f"chips:{i}"), dt.float32) for i in (2, 1))
+    assert running_on("chips") == tp.device("chips") and running_on("cpu") == CPU
+    with type.as_current():
+        assert running_on("chips") == tp.device("chips:2") and running_on("cpu") == CPU
+        with pytest.raises(ZeroDivisionError), other.as_current():
+            assert running_on("chips") == tp.device("chips:1")
+            raise ZeroDivisionError
+        assert running_on("chips") == tp.device("chips:2")
+    assert running_on("chips") == tp.device("chips")
+
+
+def test_a_device_that_cannot_be_made_current_is_named_and_the_kernel_is_not_blamed(chips):
+    x = tp.tensor([0.0], device="chips:1")
+    assert tp.exp(x).tolist() == tp.exp(x).tolist() == [1.0]
+    chips.broken = True
+    line = Chips.device.__wrapped__.__code__.co_firstlineno + 3
+    with pytest.raises(BackendError) as caught:
+        tp.exp(x)
+    assert str(caught.value).startswith("Device 'chips:1' failed: device of its backend (tests-chips, ")
+    assert f"test_tensor_type.py:{line}) raised OSError: chip fell off the bus\nfix: " in str(caught.value)

@@ -230,8 +230,8 @@ def test_the_current_device_decides_where_no_index_is_given(chips):
     [
         (3, tp.ValueRangeError, "chips:3 does not exist: 3 chips devices here, chips:0 to chips:2\nfix: "),
         ("chips:9", tp.ValueRangeError, "chips:9 does not exist"),
-        ("cpu", tp.ValueRangeError, "cpu is not the current accelerator, which is chips\nfix: "),
-        ("loopback:0", tp.ValueRangeError, "loopback:0 is not the current accelerator, which is chips"),
+        ("cpu", tp.ValueRangeError, "cpu is not the current accelerator, which is chips\nfix: name a chips device."),
+        ("loopback:0", tp.ValueRangeError, "chips\nfix: name a chips device, or make loopback the default device"),
         (True, tp.ArgumentError, "device must be an index, a device or None, not True"),
         (1.0, tp.ArgumentError, "not 1.0"),
     ],

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+import functools
+from contextlib import closing, contextmanager
 
 import numpy as np
 import pytest
 
 import tensorplay as tp
+from tensorplay_composite.arrays import ArrayDevice, kernels
+from tensorplay_core.dispatch import devices
 from tensorplay_core.dispatch.context import STATE, Scope
+from tensorplay_core.dispatch.keys import backend_key
+from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.errors import ArgumentError, DTypeError, KernelMissing, RegistrationError
 
 CALLS = {
@@ -157,6 +162,65 @@ def test_composite_beneath_composite_and_none():
             KernelMissing, match=r"exp at Composite: nothing lies beneath the kernel of .*Composite has no"
         ):
             exp(tp.ones(1))
+
+
+# ---------------------------------------------------------------------------------------------- one of several devices
+
+
+class Pair(ArrayDevice):
+    """Two devices whose arrays do not say where they are: the current one is, while a kernel runs."""
+
+    current = 0
+
+    @contextmanager
+    def device(self, index):
+        before, Pair.current = Pair.current, index
+        try:
+            yield
+        finally:
+            Pair.current = before
+
+
+@pytest.fixture
+def seen():
+    """Where the kernels of the device ``pair`` have run."""
+    places = []
+
+    def watched(kernel):
+        @functools.wraps(kernel)
+        def run(*args, **kwargs):
+            places.append(Pair.current)
+            return kernel(*args, **kwargs)
+
+        if (inputs := getattr(kernel, "nin", None)) is not None:
+            run.nin = inputs  # a ufunc stays one
+        return run
+
+    devices.install("pair", Pair(np), 2, "tests-pair")
+    staging = REGISTRY.stage("pair", "tests-pair")
+    for name, kernel in kernels(np).items():
+        if f"tp::{name}" in REGISTRY.operators:
+            staging.impl(name, backend_key("pair"), watched(kernel))
+    committed = staging.commit()
+    yield places
+    committed.undo()
+    devices.uninstall("pair")
+
+
+@pytest.mark.parametrize("index", [1, 0])
+def test_what_lies_beneath_runs_on_the_device_of_the_call(seen, index):
+    with closing(tp.library.Library("tp", "IMPL", "pair")) as lib:
+        add, silu = lib.below("add"), lib.below("silu")
+        lib.impl("add", lambda self, other, *, alpha=1: add(self, other, alpha=alpha), override=True)
+        lib.impl("silu", lambda self: silu(self), override=True)
+        x = tp.tensor([1.0, 2.0], device=f"pair:{index}", requires_grad=True)
+        for _ in range(3):  # the second call fills the slot of the fast path
+            y = tp.add(x, x, alpha=3)  # through Composite, as no kernel takes alpha
+            z = tp.nn.functional.silu(x)
+        assert y.tolist() == [4.0, 8.0] and z.tolist() == pytest.approx([0.7310586, 1.7615942])
+        (y.sum() + z.sum()).backward()
+        assert str(x.grad.device) == str(y.device) == f"pair:{index}"
+        assert set(seen) == {index} and Pair.current == 0
 
 
 # ------------------------------------------------------------------------------------------------------ what is refused

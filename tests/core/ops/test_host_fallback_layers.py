@@ -17,7 +17,7 @@ import pytest
 
 import tensorplay as tp
 from tensorplay_core.dispatch import devices, fallbacks
-from tensorplay_core.dispatch.context import Scope
+from tensorplay_core.dispatch.context import STATE, Scope
 from tensorplay_core.dispatch.keys import DispatchKey, backend_key
 from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.dispatch.tensor_type import unresolved
@@ -95,6 +95,22 @@ def test_autocast_of_the_device_has_cast_already_and_that_of_the_cpu_does_not() 
         assert (a @ a).dtype is tp.float16 and a.exp().dtype is tp.float32
     with Scope(autocast={"cpu": tp.float16}):
         assert (a @ a).dtype is tp.float32
+
+
+def test_a_kernel_on_tensors_runs_on_the_host_below_the_layers_that_the_call_has_passed() -> None:
+    modes = []
+
+    def kernel(x: tp.Tensor) -> tp.Tensor:
+        modes.append(STATE.get().grad)
+        return x @ x
+
+    with closing(Library("hosted", "DEF")) as lib:
+        lib.define("twice(Tensor x) -> Tensor")
+        lib.impl("twice", kernel, "CPU", level="tensor")
+        with Scope(autocast={"cpu": tp.float16}):
+            y = tp.ops.hosted.twice(x(3, 4))
+        assert y.dtype is tp.float32 and y.item() == 25.0
+    assert modes == [False]
 
 
 def test_inference_mode_and_no_grad_hold_on_the_host_too() -> None:

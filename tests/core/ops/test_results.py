@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import numpy as np
 import pytest
 
 import tensorplay as tp
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.registry import REGISTRY
+from tensorplay_core.errors import KernelError
 
 KERNELS = {
     "right": lambda a, b: (a + b, a * b),
@@ -59,3 +62,20 @@ def test_too_few_results_are_refused(both):
 def test_a_rule_with_a_shape_for_each_result_is_asked_for_each():
     values, indices = tp.max(tp.tensor([[1.0, 5.0], [4.0, 2.0]]), 1)
     assert values.tolist() == [5.0, 4.0] and indices.shape == (2,)
+
+
+def test_each_of_several_results_has_the_dtype_that_the_rule_for_meta_gives():
+    x = tp.tensor([[1.0, 5.0], [7.0, 2.0]])
+    with closing(tp.library.Library("tp", "IMPL", "CPU")) as lib:
+        lib.impl(
+            "max.dim",
+            lambda x, dim, keepdim: (x.max(dim), x.argmax(dim).astype(np.int32)),
+            override=True,
+            level="array",
+        )
+        for _ in range(2):
+            with pytest.raises(
+                KernelError, match=r"max\.dim: the kernel of .*indices should be int64, it returned int32"
+            ):
+                x.max(1)
+    assert x.max(1).indices.tolist() == [1, 0]

@@ -122,10 +122,15 @@ def test_names_of_backends_that_are_not_installed(site: Any) -> None:
     site.add("foo", site.source("foo"))
     result = site.run(
         """
+        from tensorplay_core.types.device import Device
         a, b = error(public.info, "fooo"), error(public.load, "composite")
-        show([type(a).__name__, str(a), type(b).__name__, str(b), public.is_available("foo"), public.is_available("x")])
+        c, d = error(public.load, 3), error(public.info, Device("foo"))
+        show([type(a).__name__, str(a), type(b).__name__, str(b), public.is_available("foo"), public.is_available("x"),
+              f"{type(c).__name__}: {c}", str(d)])
         """
     )
     assert result[0] == "BackendError" and "Did you mean 'foo'? Installed backends: foo." in result[1]
     assert result[2] == "DeviceUnavailable" and "pip install tensorplay-composite" in result[3]
-    assert result[4:] == [True, False]
+    assert result[4:6] == [True, False]
+    assert result[6] == "ArgumentError: a backend's name must be a str, got 3\nfix: pass a name, such as 'cpu'"
+    assert result[7].endswith("\nfix: pass 'foo', its type")

@@ -59,8 +59,9 @@ def test_an_empty_text_allows_all_and_an_empty_list_none(monkeypatch: pytest.Mon
         ({"trace": "1"}, ArgumentError, "trace must be True or False"),
         ({"fallback": "wran"}, ValueRangeError, "there is no 'wran'. Did you mean 'warn'"),
         ({"timeout": "60"}, ArgumentError, "timeout must be a number of seconds"),
-        ({"timeout": -1}, ValueRangeError, "timeout must not be negative or infinite, got -1"),
+        ({"timeout": -1}, ValueRangeError, "timeout must be between 0 and 1,000,000 seconds, got -1"),
         ({"timeout": float("nan")}, ValueRangeError, "got nan"),
+        ({"timeout": 10**400}, ValueRangeError, "between 0 and 1,000,000 seconds"),
     ],
 )
 def test_a_value_that_means_nothing_is_refused_with_a_remedy(
@@ -71,6 +72,24 @@ def test_a_value_that_means_nothing_is_refused_with_a_remedy(
         configuration.updated(before, {"trace": True, **given}, ["foo"])
     assert text in str(caught.value) and "\nfix: " in str(caught.value)
     assert before == {"block": frozenset({"bar"})}
+
+
+def test_a_listing_takes_a_time_limit_that_means_something_and_records_nothing_otherwise(site: Any) -> None:
+    site.add("foo")
+    result = site.run(
+        """
+        calls = (lambda timeout: public.list(timeout=timeout), public.doctor)
+        wrong = [error(call, timeout) for call in calls for timeout in (-1, float("nan"), "2")]
+        untried = str(public.info("foo").state)
+        public.list(timeout=0)  # no limit, as everywhere
+        show([[f"{type(e).__name__}: {e}" for e in wrong], untried, str(public.info("foo").state)])
+        """
+    )
+    assert result[0][0] == (
+        "ValueRangeError: list: timeout must be between 0 and 1,000,000 seconds, got -1\nfix: pass 0 for no limit"
+    )
+    assert result[0][5].startswith("ArgumentError: doctor: timeout must be a number of seconds, got '2'\nfix: ")
+    assert result[1:] == ["discovered", "active"]
 
 
 def test_the_settings_reach_the_floors_below_before_anything_is_loaded(site: Any) -> None:
@@ -193,20 +212,23 @@ def test_an_unload_hook_that_raises_when_its_backend_is_blocked_is_warned_of(sit
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             public.configure(block="foo")
-        many = [[str(w.message) for w in seen], str(public.info("foo").state), table()]
+        many = [[str(w.message) for w in seen], str(public.info("foo").state), table(), public.info("foo").traceback]
         public.configure(block="")
-        [public.load(name) for name in ("foo", "bar")]
+        active = [public.load(name).traceback for name in ("foo", "bar")]
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             try:
                 public.configure(block="foo,bar")
             except RuntimeWarning:
-                many.append([sorted(devices.active_devices()), table()])
+                many += [[sorted(devices.active_devices()), table()], active]
         show(many)
         """
     )
     assert len(result[0]) == 1 and "'foo' was unloaded, but its tensorplay_unload raised OSError: busy" in result[0][0]
-    assert result[1:] == ["blocked", {}, [[], {}]], "where warnings are errors, all were taken down all the same"
+    assert result[1:3] == ["blocked", {}]
+    assert "OSError: busy" in result[3], "the remedy says that it is there"
+    assert result[4] == [[], {}], "where warnings are errors, all were taken down all the same"
+    assert result[5] == ["", ""]
 
 
 def test_a_priority_reorders_active_backends_and_their_kernels(site: Any) -> None:

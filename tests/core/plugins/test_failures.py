@@ -31,6 +31,11 @@ class Mute(Exception):
         raise RuntimeError("no text")
 
 
+class Fatal(BaseException):
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
 GROUP = ExceptionGroup("two", [OSError("a\nb"), Mute()])
 MUTE = "Mute: (no text: its __str__ raised RuntimeError)"
 
@@ -42,6 +47,7 @@ MUTE = "Mute: (no text: its __str__ raised RuntimeError)"
         (ValueError(""), "ValueError", GENERIC),
         (ValueError("one\n\n two"), "ValueError: one\n   two", GENERIC),
         (Mute(), MUTE, GENERIC),
+        (Fatal(), "Fatal: (no text: its __str__ raised SystemExit)", GENERIC),
         (BackendError("low\nfix: buy more"), "BackendError: low", "buy more"),
         (BackendError("x" * 5000), f"BackendError: {'x' * 5000}", GENERIC),
         (GROUP, f"ExceptionGroup: two (2 sub-exceptions)\n  - OSError: a\n  - {MUTE}", GENERIC),

@@ -46,6 +46,13 @@ def test_registering_in_the_hook_and_an_entry_point_with_an_attribute(site: Any)
         ),
         ("from . import nothing", "its module raised ImportError: cannot import name 'nothing'", ""),
         ("def f(): f()\nf()", "its module raised RecursionError", ""),
+        ("import sys\nsys.modules[__name__] = None\n1 / 0", "its module raised ZeroDivisionError", ""),
+        ("import sys\nsys.modules[__package__] = object()\n1 / 0", "its module raised ZeroDivisionError", ""),
+        (
+            "class E(BaseException):\n    def __str__(self): raise SystemExit\nraise E",
+            "its module raised E: (no text",
+            "",
+        ),
     ],
 )
 def test_whatever_a_module_raises_is_kept(site: Any, text: str, reason: str, remedy: str) -> None:

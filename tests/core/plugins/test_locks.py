@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
+
+import pytest
 
 from tensorplay_core.errors import BackendError
 from tensorplay_core.plugins.locks import LoadLock
@@ -30,3 +33,17 @@ def test_the_lock_is_reentrant_and_an_abandoned_holder_cannot_settle() -> None:
         thread.start()
         thread.join()
     assert "Waiting waited 0.05 s: thread 'MainThread' has been loading a backend" in str(caught[0])
+
+
+def test_an_interrupt_just_when_the_lock_is_taken_gives_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = LoadLock()
+    acquire = lock._acquire
+
+    def interrupted(*given: Any) -> None:
+        acquire(*given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(lock, "_acquire", interrupted)
+    with pytest.raises(KeyboardInterrupt), lock.hold("a", 1):
+        raise AssertionError
+    assert lock.mine is None, "nobody could take it any more"

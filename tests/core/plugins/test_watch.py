@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 PROBE = """
@@ -44,7 +45,8 @@ def test_a_probe_that_hangs_is_given_up_and_what_it_does_later_changes_nothing(s
         "Device 'foo' cannot be used: its backend (tensorplay-foo 1.0) is broken: its probe did not answer within"
         " 0.3 s\n"
         "fix: set TENSORPLAY_BACKENDS_BLOCK=foo, give it more time with TENSORPLAY_BACKEND_TIMEOUT (in seconds; in a"
-        " listing, with its timeout), or report it to the authors of tensorplay-foo"
+        " listing, with its timeout) and call tensorplay.backends.refresh(), or report it to the authors of"
+        " tensorplay-foo"
     )
     assert result[1:] == [True, True, True, 2, ["error", False], 1, 1, 2]
 
@@ -152,11 +154,51 @@ def test_a_step_that_takes_long_is_told_once_on_stderr(site: Any) -> None:
         show([text, public.info("foo").import_seconds > 0.8, public.info("foo").as_dict()["import_seconds"] > 0.8])
         """
     )
-    assert result[0] == (
+    assert re.sub(r"[0-9]+ s", "0 s", result[0]) == (
         "tensorplay: still loading backend 'foo' (tensorplay-foo 1.0), 0 s at its import step; Ctrl-C interrupts,"
         " TENSORPLAY_BACKENDS_BLOCK=foo skips it\n"
     )
     assert result[1:] == [True, True]
+
+
+def test_an_interrupt_while_the_watch_starts_leaves_nothing_that_tells_of_a_load_later(site: Any) -> None:
+    site.add("foo")
+    result = site.run(
+        """
+        import threading
+        from tensorplay_core.plugins import watch
+        start, watches = watch.started, []
+        def interrupted(worker):
+            start(worker)
+            if "watch" in worker.name:
+                watches.append(worker)
+                raise KeyboardInterrupt
+            return True
+        watch.started = interrupted
+        try:
+            devices.entry("foo")
+        except KeyboardInterrupt:
+            watches[0].join(watch.NOTICE / 2)
+        show([len(watches), watches[0].is_alive(), str(public.info("foo").state)])
+        """
+    )
+    assert result == [1, False, "discovered"]
+
+
+def test_a_load_leaves_no_thread_behind(site: Any) -> None:
+    site.add("foo", PROBE)
+    names = site.run(
+        """
+        import builtins, threading, time
+        from tensorplay_core.plugins import watch
+        tell = watch.Attempt._tell
+        watch.Attempt._tell = lambda self: (tell(self), time.sleep(0.1))
+        builtins.PROBED = lambda number: None
+        devices.entry("foo")
+        show([thread.name for thread in threading.enumerate()])
+        """
+    )
+    assert names == ["MainThread"]
 
 
 def test_a_backend_loads_where_no_thread_can_be_started(site: Any) -> None:

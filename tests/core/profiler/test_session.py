@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextvars
+import io
 import threading
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -11,7 +14,7 @@ import tensorplay as tp
 from tensorplay_core.dispatch import active, devices
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.errors import ArgumentError, ShapeError
-from tensorplay_core.profiler import Event, profile, record_function
+from tensorplay_core.profiler import Event, profile, record_function, trace
 
 
 def roads(p: profile) -> list[tuple[int, str, str]]:
@@ -167,6 +170,30 @@ def test_two_threads_open_one_profiler() -> None:
     for thread in threads:
         thread.join()
     assert p.key_averages()["add"].calls == 2
+
+
+@pytest.mark.parametrize("block", [profile, lambda: trace(io.StringIO())], ids=["profile", "trace"])
+def test_a_block_of_a_generator_can_be_left_by_another_thread(block: Callable[[], Any]) -> None:
+    def paused() -> Iterator[None]:
+        with block():
+            yield
+
+    before = active.special
+    generator, failures = paused(), []
+    next(generator)
+
+    def close() -> None:
+        try:
+            generator.close()  # as the garbage collector does, in whichever thread it runs
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=close)
+    thread.start()
+    thread.join()
+    with tp.no_grad():  # the next scope of this thread takes away what the other thread could not
+        pass
+    assert not failures and active.special == before and active.applying is None and STATE.get().probe is None
 
 
 def test_a_block_has_a_name() -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import operator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 import tensorplay as tp
+from tensorplay_core.dispatch import devices
+from tensorplay_core.dispatch.device_api import DeviceAPI
+from tensorplay_core.tensor.printing import printoptions
 from tensorplay_core.tensor.tensor import Tensor
 
 
@@ -185,6 +189,59 @@ def test_repr():
     assert repr(tp.tensor([1], dtype=tp.int8)).startswith("tensor([1], dtype=")
     assert "..." in repr(tp.zeros(2000))
     assert len(repr(tp.zeros(1000, 1000))) < 1000
+
+
+class Opaque:
+    """An array of which its device alone knows more than the shape."""
+
+    def __init__(self, data, place):
+        self.data, self.place, self.shape = data, place, data.shape
+
+
+class Sliced(Opaque):
+    def __getitem__(self, key):
+        assert self.place == Library.current
+        return type(self)(self.data[key], self.place)
+
+
+class Library(DeviceAPI):
+    """Refuses arrays of another device than the current one."""
+
+    dtypes = {"float32": np.dtype("float32")}  # noqa: RUF012
+    current = 0
+
+    def __init__(self, array_class):
+        self.array_class = array_class
+
+    def from_list(self, data, dtype):
+        return self.array_class(np.array(data, dtype), self.current)
+
+    def dtype_name(self, array):
+        return array.data.dtype.name
+
+    def to_host(self, array):
+        assert array.place == self.current
+        return array.data.copy()
+
+    @contextmanager
+    def device(self, index):
+        before, Library.current = self.current, index
+        yield
+        Library.current = before
+
+
+@pytest.mark.parametrize("array_class", [Opaque, Sliced])
+def test_repr_asks_nothing_of_an_array_that_its_device_can_do(array_class):
+    devices.install("reprdevice", Library(array_class), 2, "tests")
+    try:
+        x = tp.tensor([[1.0, 2.5]], device="reprdevice:1")
+        assert repr(x) == "tensor([[1.0000, 2.5000]], device='reprdevice:1')"
+        assert repr(tp.tensor(3.0, device="reprdevice:1")) == "tensor(3., device='reprdevice:1')"
+        with printoptions(threshold=3):
+            big = tp.tensor([float(i) for i in range(9)], device="reprdevice:1")
+            assert repr(big) == "tensor([0., 1., 2.,  ..., 6., 7., 8.], device='reprdevice:1')"
+    finally:
+        devices.uninstall("reprdevice")
 
 
 def test_the_class_is_not_for_making_tensors():

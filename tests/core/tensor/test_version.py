@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tensorplay as tp
+from tensorplay_composite.arrays import ArrayDevice, kernels
+from tensorplay_core.dispatch import devices
+from tensorplay_core.dispatch.keys import backend_key
+from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.tensor.version import bump, share, version_of
 
 
@@ -63,3 +68,55 @@ def test_a_reshape_that_copies_has_a_version_of_its_own():
     assert weight.grad.tolist() == [1.0] * 6 and base.sum().item() == 6.0
     with pytest.raises(tp.AutogradError, match="shares memory with a view"):
         base.reshape(6).add_(weight)
+
+
+# -------------------------------------------------------------------------------- a device whose slices are copies
+
+
+@pytest.fixture
+def unviewed():
+    """A device that says ``views=False``, as libraries with lazy or immutable arrays do."""
+    key = backend_key("unviewed")
+    devices.install("unviewed", ArrayDevice(np, views=False), 1, "tests-unviewed")
+    staging = REGISTRY.stage("unviewed", "tests-unviewed")
+    for name, kernel in kernels(np).items():
+        if (op := REGISTRY.operators.get(f"tp::{name}")) is not None:
+            view = "(a)" in op.schema_text.partition("->")[0]
+            staging.impl(name, key, (lambda *args, kernel=kernel: kernel(*args).copy()) if view else kernel)
+    committed = staging.commit()
+    yield
+    committed.undo()
+    devices.uninstall("unviewed")
+
+
+WRITES = {
+    "add_": lambda part: part.add_(1), "relu_": lambda part: part.relu_(), "copy_": lambda part: part.copy_(part + 1),
+    "fill_": lambda part: part.fill_(3), "detach": lambda part: part.detach().mul_(2),
+    "out": lambda part: tp.add(part, part, out=part),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_write_to_a_part_reaches_its_base_as_on_the_cpu(unviewed, write):
+    """Or would be lost in silence: the part is a copy."""
+    results = []
+    for device in ("cpu", "unviewed"):
+        x = tp.tensor([-1.0, 2.0, -3.0, 4.0], device=device)
+        for _ in range(3):  # by the fast path too
+            part = x[1:3]
+        WRITES[write](part)
+        seen = [x.tolist(), part.tolist()]
+        x[1:3] = 5
+        x.add_(1)
+        results.append([*seen, x.tolist(), part.tolist()])
+    assert results[0] == results[1]
+
+
+def test_a_parameter_that_was_transposed_can_be_updated_on_a_device_without_views(unviewed):
+    weight = tp.ones(2, 3, device="unviewed", requires_grad=True)
+    for _ in range(2):
+        (tp.ones(4, 3, device="unviewed") @ weight.t()).sum().backward()
+        with tp.no_grad():
+            weight.sub_(weight.grad * 0.5)
+        weight.grad = None
+    assert weight.tolist() == [[-3.0] * 3] * 2

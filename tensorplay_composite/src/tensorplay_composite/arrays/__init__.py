@@ -7,6 +7,7 @@ what a device needs. Together they are a whole backend; one that knows better re
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tensorplay_composite.arrays import creation, indexing, linalg, nn, pointwise, reduction, view
@@ -20,13 +21,22 @@ __all__ = ["ArrayDevice", "HostRandom", "Kernel", "Kernels", "Support", "emitter
 _FAMILIES = (pointwise, reduction, view, indexing, linalg, nn)
 
 
-def kernels(xp: Any, *, random: HostRandom | None = None) -> Kernels:
+def kernels(
+    xp: Any,
+    *,
+    random: HostRandom | None = None,
+    mutable: bool | None = None,
+    dtypes: Mapping[str, Any] | None = None,
+) -> Kernels:
     """Returns a kernel for every operator that a backend owes, by its name in the contract.
 
     Args:
         xp: a module like NumPy: NumPy itself, CuPy, or one that follows the Python array API standard.
         random: where random numbers come from; ``ArrayDevice.random`` of the same device, so that ``manual_seed``
             reaches it.
+        mutable: arrays can be written to, as :class:`ArrayDevice` says. Where they cannot, a kernel of an operator that
+            writes returns what it would have written.
+        dtypes: dtype name to native dtype, where the device has fewer than the module.
 
     Returns:
         Functions of raw arrays of ``xp``. Some are the module's own (``"add": xp.add``), the others closures over it.
@@ -36,9 +46,9 @@ def kernels(xp: Any, *, random: HostRandom | None = None) -> Kernels:
         >>> kernels(numpy)["add"] is numpy.add
         True
     """
-    support = Support(xp)
+    support = Support(xp, mutable, dtypes)
     made: Kernels = {}
     for family in _FAMILIES:
         made.update(family.kernels(xp, support))
     made.update(creation.kernels(xp, support, HostRandom() if random is None else random))
-    return made
+    return {name: support.hushed(kernel) for name, kernel in made.items()}

@@ -7,9 +7,11 @@ once per module. :func:`quietly` is why NumPy's RuntimeWarnings (``log(0)``, ``i
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
@@ -56,44 +58,176 @@ class Support:
 
     Attributes:
         xp: the module.
+        numpy_rules: it takes what NumPy takes (bool in arithmetic, any indices, slices out of range) and is fast at it;
+            the kernels that ask for less are for all others.
+        mutable: arrays can be written to, and a write to a slice reaches the array; see :func:`writes_reach`.
         kind: mapping from a native dtype to its kind: bool, int, uint, half, float, complex.
         cast: ``cast(array, dtype)``, a new array; complex to real drops the imaginary part.
         sum: ``sum(array, axis, keepdims, dtype=None)``.
         copy: ``copy(array)``, with memory of its own.
         permute: ``permute(array, dims)``, a view.
-        single, double, int64, boolean: native dtypes.
+        single, boolean: native dtypes.
+        double, int64: native dtypes, the widest of their kind where the module has not 64 bits.
     """
 
-    def __init__(self, xp: Any) -> None:
+    def __init__(self, xp: Any, mutable: bool | None = None, dtypes: Mapping[str, Any] | None = None) -> None:
+        """See the class; ``dtypes`` are the only ones to use, where they are given."""
         self.xp = xp
+        self.mutable = all(writes_reach(xp)) if mutable is None else mutable
+        self.numpy_rules = numpy_rules(xp)
         self.kind = kind = _KindOf()
+        self._natives: dict[str, Any] = dict(dtypes or {})
+        self._only = None if dtypes is None else frozenset(dtypes)
         self.single = self.native("float32")
-        self.double = self.native("float64")
-        self.int64 = self.native("int64")
         self.boolean = self.native("bool")
+        self.double = self.widest("float64", "float32")
+        self.int64 = self.widest("int64", "int32")
         self.permute: Kernel = getattr(xp, "permute_dims", None) or xp.transpose
         by_method = hasattr(xp, "ndarray")  # no Python function of the module between a kernel and a warning
         self.copy: Kernel = operator.methodcaller("copy") if by_method else functools.partial(xp.asarray, copy=True)
-        add_up = getattr(xp.add, "reduce", None) or xp.sum
+        add_up = xp.add.reduce if self.numpy_rules else xp.sum
 
         def cast(array: Any, dtype: Any) -> Any:
-            if kind[array.dtype] == "complex" and kind[dtype] not in ("complex", "bool"):
+            if kind[array.dtype] == "complex" and kind[dtype] != "complex":
+                if kind[dtype] == "bool":
+                    return array != 0  # the standard has no such cast
                 array = xp.real(array)
             return array.astype(dtype) if by_method else xp.astype(array, dtype)
 
         def total(array: Any, axis: Any, keepdims: bool, dtype: Any = None) -> Any:
             return add_up(array, axis=axis, dtype=dtype, keepdims=keepdims)
 
-        self.cast: Kernel = silent(cast)
+        self.cast: Kernel = self.hushed(silent(cast))
         self.sum: Kernel = silent(total)
 
     def native(self, name: str) -> Any:
-        """Returns the module's dtype of that name; a missing one is an AttributeError that names it."""
+        """Returns the module's dtype of that name.
+
+        Raises:
+            AttributeError: it has none, or gives another in its place, as JAX does for 64 bits; the message names it.
+        """
+        dtype = self._natives.get(name)
+        if dtype is None:
+            dtype = self._spelled(name)
+            missing = dtype is None or (self._only is not None and name not in self._only)
+            if missing or not (self.numpy_rules or self._keeps(dtype)):
+                raise AttributeError(f"the array module {module_name(self.xp)!r} has no dtype {name!r}")
+            self._natives[name] = dtype
+        return dtype
+
+    def widest(self, *names: str) -> Any:
+        """Returns the first dtype of these that the module has."""
+        for name in names[:-1]:
+            with contextlib.suppress(AttributeError):
+                return self.native(name)
+        return self.native(names[-1])
+
+    def _spelled(self, name: str) -> Any:
         found = getattr(self.xp, name, None) or getattr(self.xp, f"{name}_", None)
-        if found is None:
-            raise AttributeError(f"the array module {self.xp.__name__!r} has no dtype {name!r}")
         dtype = getattr(self.xp, "dtype", None)  # NumPy's scalar type float32 is not yet its dtype
-        return dtype(found) if isinstance(dtype, type) else found
+        return dtype(found) if found is not None and isinstance(dtype, type) else found
+
+    def _keeps(self, dtype: Any) -> bool:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return bool(self.xp.zeros((), dtype=dtype).dtype == dtype)
+
+    def hushed(self, function: Kernel) -> Kernel:
+        """Returns a function that is silent where the module is one of Python over NumPy, whose frames warn.
+
+        :func:`quietly` cannot reach those. NumPy's own way costs a microsecond, little beside such a module's calls.
+        """
+        if self.numpy_rules or not self._warns:
+            return function
+        import numpy
+
+        ignore = numpy.errstate
+
+        @functools.wraps(function)
+        def hushed(*args: Any, **kwargs: Any) -> Any:
+            with ignore(all="ignore"):
+                return function(*args, **kwargs)
+
+        return hushed
+
+    @functools.cached_property
+    def _warns(self) -> bool:
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            self.xp.log(self.xp.zeros((), dtype=self.single))
+        return any(issubclass(warning.category, RuntimeWarning) for warning in seen)
+
+    def takes_bool(self, function: Any, instead: Any, count: int = 2) -> Kernel:
+        """Returns a function that takes bool: the module's own, or with another in its place for that dtype.
+
+        Args:
+            function: the module's function, which decides for every other dtype.
+            instead: what serves bool where the module refuses it, as the array API standard allows.
+            count: how many arrays it takes.
+        """
+        boolean = self.boolean
+        try:
+            function(*[self.xp.zeros((), dtype=boolean)] * count)
+        except Exception:
+            pass
+        else:
+            return function
+
+        def one(self: Any) -> Any:
+            return instead(self) if self.dtype == boolean else function(self)
+
+        def two(self: Any, other: Any) -> Any:
+            return instead(self, other) if self.dtype == boolean else function(self, other)
+
+        return one if count == 1 else two
+
+    def replaced(self, array: Any, dim: int, part: slice, value: Any) -> Any:
+        """Returns a copy of an array in which a slice of one dim is another array; writes to nothing."""
+        xp, size = self.xp, array.shape[dim]
+        start, stop, step = part.indices(size)
+        count = len(range(start, stop, step))
+        if not count:
+            return self.copy(array)
+        place = xp.arange(size, dtype=self.int64) - start
+        inside = (place >= 0) & (place < count * step) & (place % step == 0)
+        source = xp.clip(place // step, 0, count - 1)
+        shape = tuple(size if d == dim else 1 for d in range(array.ndim))
+        value = xp.broadcast_to(value, tuple(count if d == dim else n for d, n in enumerate(array.shape)))
+        taken = xp.take(value, source, axis=dim)
+        return xp.where(xp.reshape(inside, shape), taken, array)
+
+
+def module_name(xp: Any) -> str:
+    """Returns what to call an array module in messages; one that is made by a class has that name."""
+    return getattr(xp, "__name__", None) or type(xp).__name__
+
+
+def numpy_rules(xp: Any) -> bool:
+    """Whether a module is NumPy or its twin CuPy, rather than one with some of the same functions."""
+    return hasattr(xp, "ndarray") and hasattr(xp, "may_share_memory") and hasattr(xp.add, "reduce")
+
+
+def writes_reach(xp: Any) -> tuple[bool, bool]:
+    """Returns whether a module's arrays can be written to, and whether a write to a slice reaches the array.
+
+    Of NumPy and CuPy both are known; of others they are tried. A module that cannot say which arrays share memory
+    counts as one whose arrays must not be written to: the array API standard leaves open what a write would change.
+
+    Example:
+        >>> import numpy
+        >>> writes_reach(numpy)
+        (True, True)
+    """
+    if numpy_rules(xp):  # and CuPy can be bound where there is no GPU to try anything on
+        return True, True
+    array = xp.zeros((2,))
+    try:
+        array[0] = 1
+    except Exception:  # each module has an error of its own for it
+        return False, False
+    part = array[1:]
+    part[...] = 2
+    return hasattr(xp, "may_share_memory"), bool(array[1] == 2)
 
 
 def dims_of(dim: int | tuple[int, ...] | list[int] | None) -> int | tuple[int, ...] | None:

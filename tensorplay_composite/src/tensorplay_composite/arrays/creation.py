@@ -76,6 +76,18 @@ def filled(xp: Any, support: Support) -> Kernels:
         self[...] = asarray(0, dtype=self.dtype)
         return self
 
+    def copied(self: Any, src: Any, non_blocking: bool = False) -> Any:
+        src = cast(src, self.dtype) if src.dtype != self.dtype else support.copy(src)
+        return src if src.shape == self.shape else support.copy(xp.broadcast_to(src, self.shape))
+
+    def refilled(self: Any, value: Any) -> Any:
+        return support.copy(xp.broadcast_to(asarray(value, dtype=self.dtype), self.shape))
+
+    def zeroed(self: Any) -> Any:
+        return xp.zeros(self.shape, dtype=self.dtype)
+
+    if not support.mutable:  # what cannot be written to is replaced: the tensor takes what the kernel returns
+        copy_, fill_, zero_ = copied, refilled, zeroed
     return {
         "empty": empty,
         "zeros": zeros,

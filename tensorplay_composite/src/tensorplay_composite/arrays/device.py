@@ -10,14 +10,14 @@ import operator
 from collections.abc import Mapping
 from typing import Any
 
-from tensorplay_composite.arrays._support import Support, silent
+from tensorplay_composite.arrays._support import Support, module_name, silent, writes_reach
 from tensorplay_composite.arrays.random import HostRandom
 from tensorplay_core.dispatch.device_api import DeviceAPI
 from tensorplay_core.errors import ShapeError
 
 NAMES = (
     *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
-    *("float16", "float32", "float64", "complex64", "complex128"),
+    *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
 )
 
 
@@ -49,8 +49,9 @@ class ArrayDevice(DeviceAPI):
         xp: the array module.
         dtypes: dtype name to native dtype; by default every one that the module has.
         shares_memory_with_host: its arrays are NumPy arrays that ``Tensor.numpy()`` may hand out.
-        mutable: arrays can be written to.
-        views: slices share memory with their array.
+        mutable: arrays can be written to; by default what :func:`writes_reach` finds out. Where they cannot, a write
+            to a tensor gives it another array, and core does the same to every tensor that is a view of it.
+        views: slices share memory with their array; by default likewise.
         name: what a person calls the device; by default the module's name and version.
 
     Attributes:
@@ -68,19 +69,21 @@ class ArrayDevice(DeviceAPI):
         *,
         dtypes: Mapping[str, Any] | None = None,
         shares_memory_with_host: bool = False,
-        mutable: bool = True,
-        views: bool = True,
+        mutable: bool | None = None,
+        views: bool | None = None,
         name: str | None = None,
     ) -> None:
-        support = Support(xp)
+        can_write, has_views = writes_reach(xp)
+        self.mutable = can_write if mutable is None else mutable
+        self.views = has_views and self.mutable if views is None else views
+        support = Support(xp, self.mutable)
         self.xp = xp
         self.dtypes = dict(native_dtypes(xp) if dtypes is None else dtypes)
-        self.array_class: type = getattr(xp, "ndarray", None) or type(xp.zeros((), dtype=support.single))
+        # Of JAX, whose ndarray is abstract, the class that its arrays have.
+        self.array_class: type = xp.ndarray if support.numpy_rules else type(xp.zeros((), dtype=support.single))
         self.shares_memory_with_host = shares_memory_with_host
-        self.mutable = mutable
-        self.views = views
         self.random = HostRandom()
-        self._name = name or f"{xp.__name__} {getattr(xp, '__version__', '')}".rstrip()
+        self._name = name or f"{module_name(xp)} {getattr(xp, '__version__', '')}".rstrip()
         self._names = {native: name for name, native in self.dtypes.items()}
         self._support = support
         self._overlap = getattr(xp, "may_share_memory", None)
@@ -149,7 +152,9 @@ class ArrayDevice(DeviceAPI):
             flags.writeable = False
 
     def may_alias(self, a: Any, b: Any) -> bool:
-        """Whether the memory of two arrays may overlap."""
+        """Whether the memory of two arrays may overlap, so that a write to one could change the other."""
+        if not self.mutable:
+            return False
         return a is b if self._overlap is None else bool(self._overlap(a, b))
 
     def to_list(self, array: Any) -> Any:

@@ -27,6 +27,10 @@ def arithmetic(xp: Any, support: Support) -> Kernels:
     kind, cast, copy = support.kind, support.cast, support.copy
     power = _first(xp, "pow", "power")
     where, asarray = xp.where, xp.asarray
+    either, both = xp.logical_or, xp.logical_and
+
+    def for_bool(function: Any, instead: Any, count: int = 2) -> Any:
+        return function if support.numpy_rules else support.takes_bool(function, instead, count)
 
     def pow(self: Any, exponent: Any) -> Any:
         """As PyTorch: an integer to a negative power is 0, except for 1 and -1."""
@@ -62,24 +66,24 @@ def arithmetic(xp: Any, support: Support) -> Kernels:
         return cast(where(size == 0, size, self / where(size == 0, size + 1, size)), self.dtype)
 
     return {
-        "add": xp.add,
+        "add": for_bool(xp.add, either),
         "sub": xp.subtract,
-        "mul": xp.multiply,
+        "mul": for_bool(xp.multiply, both),
         "div": xp.divide,
         "pow": pow,
         "neg": xp.negative,
-        "abs": xp.abs,
+        "abs": for_bool(xp.abs, copy, 1),
         "sgn": sgn,
         "conj": conj,
         "real": real,
         "eq": xp.equal,
         "ne": xp.not_equal,
-        "lt": xp.less,
-        "le": xp.less_equal,
-        "gt": xp.greater,
-        "ge": xp.greater_equal,
-        "maximum": xp.maximum,
-        "minimum": xp.minimum,
+        "lt": for_bool(xp.less, lambda a, b: both(~a, b)),
+        "le": for_bool(xp.less_equal, lambda a, b: either(~a, b)),
+        "gt": for_bool(xp.greater, lambda a, b: both(a, ~b)),
+        "ge": for_bool(xp.greater_equal, lambda a, b: either(a, ~b)),
+        "maximum": for_bool(xp.maximum, either),
+        "minimum": for_bool(xp.minimum, both),
         "where": where,
         "clone": clone,
     }

@@ -40,7 +40,7 @@ def sizes(xp: Any, support: Support) -> Kernels:
             new = len(size) - self.ndim
             size = tuple(self.shape[i - new] if n == -1 and i >= new else n for i, n in enumerate(size))
         new = len(size) - self.ndim
-        if size[new:] == self.shape and max(size[:new], default=1) == 1:
+        if size[new:] == self.shape and all(n == 1 for n in size[:new]):
             return self[(*(None,) * new, ...)]  # nothing is repeated, so the view can be written to
         if size and min(size) < 0:
             raise ShapeError(f"expand: sizes are 0 or more, or -1 for an existing dim; got {size}")
@@ -52,9 +52,9 @@ def sizes(xp: Any, support: Support) -> Kernels:
             check_0d("squeeze", dim)
             return self[...]
         dims = range(len(shape)) if dim is None else (dim,) if isinstance(dim, int) else dim
-        ones = [d % len(shape) for d in dims if shape[d] == 1]
-        if len(set(ones)) < len(ones):
+        if len({d % len(shape) for d in dims}) < len(dims):
             raise DimError(f"squeeze: a dim appears twice in {dims}")
+        ones = [d % len(shape) for d in dims if shape[d] == 1]
         return xp.squeeze(self, axis=tuple(ones))
 
     def unsqueeze(self: Any, dim: int) -> Any:
@@ -74,17 +74,23 @@ def sizes(xp: Any, support: Support) -> Kernels:
 def parts(xp: Any, support: Support) -> Kernels:
     """Kernels that take a part out, and the one that puts parts together."""
     join = getattr(xp, "concat", None) or xp.concatenate
+    within = support.numpy_rules
 
     def select(self: Any, dim: int, index: int) -> Any:
         if index.__class__ is not int:  # the module would index by a list, a mask or None as well
             raise ArgumentError(f"select: index must be an int, not {index!r}")
+        if not within and not -self.shape[dim] <= index < self.shape[dim]:  # JAX clips it
+            raise IndexError(f"index {index} is out of bounds for dim {dim} of size {self.shape[dim]}")
         # The ellipsis makes one element of a 1-d array a 0-d view, not a scalar.
         return self[(*leading[self.ndim][dim], index, ...)]
 
     def slice_(self: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
         if step < 1:
             raise ValueRangeError(f"slice: step must be 1 or more, got {step}")
-        return self[(*leading[self.ndim][dim], slice(start, end, step), ...)]
+        part = slice(start, end, step)
+        if not within:  # the standard leaves open what a slice means that is out of range
+            part = slice(*part.indices(self.shape[dim]))
+        return self[(*leading[self.ndim][dim], part, ...)]
 
     def cat(tensors: Any, dim: int = 0) -> Any:
         ndim = max(array.ndim for array in tensors)

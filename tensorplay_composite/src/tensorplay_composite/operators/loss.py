@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 
+from tensorplay_core.dispatch.integers import default_integer
 from tensorplay_core.errors import DimError, DTypeError, ShapeError, ValueRangeError, did_you_mean, fix
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.tensor.tensor import Tensor
-from tensorplay_core.types.dtype import int64
+from tensorplay_core.types.dtype import float32
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -33,6 +34,11 @@ def cross_entropy(
         ValueRangeError: an unknown ``reduction``, or ``label_smoothing`` outside 0 to 1.
     """
     _check(self, target, weight, reduction, label_smoothing)
+    if self.dtype.itemsize == 2:  # in float32, rounded once: the sum of the losses may be past what a half can hold
+        target = target.to(float32) if target.dtype.is_floating_point else target
+        weight = None if weight is None else weight.to(float32)
+        loss = cross_entropy(self.to(float32), target, weight, ignore_index, reduction, label_smoothing)
+        return loss.to(self.dtype)
     dim = 0 if self.ndim == 1 else 1
     classes = self.shape[dim]
     log_p = F.log_softmax(self, dim)
@@ -46,8 +52,9 @@ def cross_entropy(
         loss = _of_probabilities(log_p, target.reshape((rows, classes)), weight, reduction, label_smoothing)
     else:
         places = target.reshape((rows,))
-        if target.dtype is not int64:
-            places = places.to(int64)
+        integer = default_integer(target.device)
+        if target.dtype is not integer:
+            places = places.to(integer)
         loss = _of_indices(log_p, places, weight, ignore_index, reduction, label_smoothing)
     if reduction != "none":
         return loss
@@ -77,7 +84,7 @@ def _of_indices(
         target = F.where(ignored, 0, target)
         if rows and not _all_classes(target, classes):
             raise _no_class(target, classes, ignore_index)
-    picked = F.index(log_p, [F.arange(0, rows, 1, dtype=int64, device=log_p.device), target])
+    picked = F.index(log_p, [F.arange(0, rows, 1, dtype=default_integer(log_p.device), device=log_p.device), target])
     if weight is None and ignored is None and not label_smoothing:
         return -picked if reduction == "none" else -picked.mean() if reduction == "mean" else -picked.sum()
     scale = None if weight is None else F.index(weight, [target])

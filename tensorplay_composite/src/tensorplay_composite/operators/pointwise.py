@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensorplay_core.errors import ValueRangeError, fix
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.tensor.tensor import Tensor
-from tensorplay_core.types.dtype import float32
+from tensorplay_core.types.dtype import float32, get_default_dtype
 from tensorplay_core.types.promotion import promote
 
 
@@ -35,6 +35,8 @@ def sub(self: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
 def sigmoid(self: Tensor) -> Tensor:
     """1 / (1 + exp(-x)) through exp(-|x|), which never overflows; half precisions compute in float32."""
     dtype = self.dtype
+    if not dtype.is_inexact:  # before the sign changes: an unsigned integer has no negative, a bool not even a sign
+        return sigmoid(self.to(get_default_dtype()))
     if dtype.is_floating_point and dtype.itemsize == 2:
         return sigmoid(self.to(float32)).to(dtype)
     positive = (self.real() if dtype.is_complex else self) >= 0

@@ -28,9 +28,10 @@ def mean(self: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType 
             + fix("pass dtype=tp.float32")
         )
     wide = self.to(float32 if result.itemsize == 2 else result)
+    total = wide.sum(dim, keepdim)  # first, for it refuses a dim that there is not
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         dims: tuple[int, ...] = tuple(range(self.ndim))
     else:
         dims = (dim,) if isinstance(dim, int) else tuple(dim)
     count = math.prod(self.shape[d] for d in dims) if self.ndim else 1
-    return (wide.sum(dim, keepdim) / count).to(result)
+    return (total / count).to(result)

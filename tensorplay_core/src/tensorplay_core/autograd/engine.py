@@ -167,7 +167,7 @@ class Pass:
                                 found[edge] = g
                             else:
                                 found[edge] = total = known + g
-                                if not graph:
+                                if not graph and edge.type.mutable:
                                     sums[edge] = total
                         elif after is None and not waiting:
                             after, after_grad = edge, g
@@ -266,6 +266,9 @@ def accumulate(leaf: AccumulateGrad, grad: Tensor, graph: bool, owned: bool = Fa
                 variable._grad = grad.clone() if old is None else old + grad
         elif old is None:
             variable._grad = grad if owned else wrap(grad._type.api.copy(grad._array), grad._type)
+        elif not old._type.mutable:
+            with no_grad():
+                variable._grad = old + grad
         elif old._version is None and old._type is grad._type and old._node is None:
             _add_to(old, grad)  # nobody has saved or viewed it, so no version must be counted
         elif old._node is None and not old._type.inference:

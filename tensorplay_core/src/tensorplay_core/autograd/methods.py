@@ -9,7 +9,7 @@ from tensorplay_core.autograd.engine import Pass, root_gradient
 from tensorplay_core.autograd.node import AccumulateGrad, Node
 from tensorplay_core.errors import ArgumentError, AutogradError, fix
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, bind, wrap
-from tensorplay_core.tensor.version import version_of
+from tensorplay_core.tensor.version import alias, version_of
 
 
 @bind
@@ -104,7 +104,9 @@ class AutogradMethods(TensorBase):
 
     def detach(self) -> Tensor:
         """Returns a tensor of the same memory that requires no grad; writes to it are seen by version checks."""
-        return wrap(self._array, self._type, version=version_of(self))
+        other = wrap(self._array, self._type)
+        alias(self, other)
+        return other
 
     def detach_(self) -> Tensor:
         """Cuts the tensor out of the graph that computed it."""

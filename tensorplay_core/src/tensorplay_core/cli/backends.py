@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from tensorplay_core.cli.check import check
 from tensorplay_core.cli.common import Group, console, json_option, paragraph, plural, print_json, readable, usage_error
 from tensorplay_core.cli.doctor import doctor
 from tensorplay_core.cli.loading import Loading, timeout_option
+from tensorplay_core.cli.new import new
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -92,6 +94,8 @@ def info(name: str, as_json: bool, no_load: bool, timeout: float) -> None:
 
 
 backends.add_command(doctor)
+backends.add_command(check)
+backends.add_command(new)
 
 
 def tried(load: bool, timeout: float) -> list[BackendRecord]:

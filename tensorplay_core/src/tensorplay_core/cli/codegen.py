@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import threading
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tensorplay_core.cli.common import Command, console, json_option, paragraph, plural, print_json, usage_error
+from tensorplay_core.cli.waiting import Waiting
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from tensorplay_core.codegen.report import Report
     from tensorplay_core.codegen.stamp import Stamp
 
-PATIENCE = 2.0
-"""Seconds after which a run shows how far it is."""
 _Place = click.Path(path_type=Path)
 
 
@@ -211,56 +208,28 @@ def _said(check: bool, counts: tuple[int, int, int], command: str = "tensorplay 
     return f"codegen: {', '.join(parts)}, {unchanged} unchanged{hint}"
 
 
-class Bar:
-    """A bar on stderr that appears when a run takes long, and on a terminal only."""
+class Bar(Waiting):
+    """Tells how far a run is."""
+
+    patience = 2.0
 
     def __init__(self) -> None:
         """Waits."""
-        self._lock = threading.Lock()
+        super().__init__()
         self._state = ("the contract", 0, 1)
-        self._timer: threading.Timer | None = None
-        self._progress: Progress | None = None
-        self._task: Any = None
-
-    def __enter__(self) -> Bar:
-        """Begins to wait."""
-        out = console(stderr=True)
-        if out.is_terminal:
-            self._timer = threading.Timer(PATIENCE, self._show, (out,))
-            self._timer.daemon = True
-            self._timer.start()
-        return self
 
     def __call__(self, what: str, done: int, total: int) -> None:
         """Tells which target is at work, how many are done, and how many there are."""
-        with self._lock:
-            self._state = (what, done, total)
-            self._update()
+        self._state = (what, done, total)
+        self.changed()
 
-    def _show(self, out: Console) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    def columns(self) -> tuple[Any, ...]:
+        """The target, a bar, and the numbers."""
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
-        columns = (TextColumn("codegen: {task.description}"), BarColumn(), MofNCompleteColumn())
-        with self._lock:
-            if self._timer is None:  # it is over
-                return
-            self._progress = Progress(*columns, console=out, transient=True)
-            self._task = self._progress.add_task("")
-            self._update()
-            self._progress.start()
+        return TextColumn("codegen: {task.description}"), BarColumn(), MofNCompleteColumn()
 
-    def _update(self) -> None:
-        if self._progress is not None:
-            what, done, total = self._state
-            self._progress.update(self._task, description=what, completed=done, total=total)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Takes the bar away."""
-        with self._lock:
-            timer, self._timer = self._timer, None
-        if timer is not None:
-            timer.cancel()
-        if self._progress is not None:
-            self._progress.stop()
+    def update(self, progress: Progress, task: Any) -> None:
+        """Moves the bar."""
+        what, done, total = self._state
+        progress.update(task, description=what, completed=done, total=total)

@@ -6,8 +6,7 @@ module gets what it must have from ``tensorplay_composite.arrays.ArrayDevice``.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NoReturn
 
@@ -20,15 +19,19 @@ class DeviceAPI:
     A backend must implement :meth:`as_array`, :meth:`dtype_name`, :meth:`from_list`, :meth:`from_host`,
     :meth:`to_host`, :meth:`cast` and :meth:`copy`, and set :attr:`array_class` and :attr:`dtypes`. One with several
     devices must also implement :meth:`device`: TensorPlay enters it around every kernel and every method that takes or
-    makes arrays, so that neither has to look after the index. The rest is optional. A method either has a default,
-    which its docstring states, or raises a BackendError that names the class and the method.
+    makes arrays, so that neither has to look after the index. An array must have a ``shape``; all else that TensorPlay
+    wants of one it asks the device. The rest is optional. A method either has a default, which its docstring states, or
+    raises a BackendError that names the class and the method.
 
     Attributes:
         array_class: the class that kernels return.
-        dtypes: dtype name to native dtype; a name that is missing is a dtype the device does not have.
+        dtypes: dtype name to native dtype; a name that is missing is a dtype the device does not have. Its widest
+            signed integer is the dtype of indices, of integer sums and of Python's integers: int64 where there is one.
         shares_memory_with_host: ``Tensor.numpy()`` may return the array itself.
-        mutable: arrays can be written to.
-        views: slices share memory with what they were taken from.
+        mutable: arrays can be written to; where False, a kernel of an operator that writes returns what it would have
+            written, in the place of the argument.
+        views: slices share memory with what they were taken from. Where this or ``mutable`` is False, a write to a
+            tensor gives it, and those that are views of it, other arrays.
         survives_fork: a process that is forked after the device has started can use it; False for CUDA and its like.
 
     Example:
@@ -194,34 +197,3 @@ class DeviceAPI:
 
 ON_ARRAYS = ("as_array", "from_list", "from_host", "to_host", "cast", "copy", "to_list")
 """The methods that make arrays or read their elements, so that the library must know which device is meant."""
-
-
-class PlacedAPI(DeviceAPI):
-    """The API of one of several devices: each method that touches arrays runs while the device is the current one.
-
-    So a backend's methods need not look after the index, and a call is right whatever the library's current device is.
-
-    Args:
-        api: the backend's own.
-        index: which device.
-    """
-
-    def __init__(self, api: DeviceAPI, index: int) -> None:
-        self._api = api
-        for name in dir(DeviceAPI):
-            if not name.startswith("_"):
-                value = getattr(api, name)
-                setattr(self, name, _within(api, index, value) if name in ON_ARRAYS else value)
-
-    def __getattr__(self, name: str) -> Any:
-        """What the backend's class has besides."""
-        return getattr(self.__dict__["_api"], name)
-
-
-def _within(api: DeviceAPI, index: int, method: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def placed(*args: Any) -> Any:
-        with api.device(index):
-            return method(*args)
-
-    return placed

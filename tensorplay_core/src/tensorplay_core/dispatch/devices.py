@@ -10,8 +10,9 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from typing import Any
 
-from tensorplay_core.dispatch.device_api import DeviceAPI, PlacedAPI
+from tensorplay_core.dispatch.device_api import DeviceAPI
 from tensorplay_core.dispatch.guarded_device import GuardedDevice
 from tensorplay_core.dispatch.keys import PAGE, assign_page, backend_key
 from tensorplay_core.errors import BackendError, DeviceUnavailable, ValueRangeError, did_you_mean, fix
@@ -37,11 +38,12 @@ class DeviceEntry:
         several: there are several, so that the library must be told which one is meant.
     """
 
-    __slots__ = ("_placed", "api", "count", "distribution", "indexed", "key", "page", "several", "type")
+    __slots__ = ("_api", "_placed", "api", "count", "distribution", "indexed", "key", "page", "several", "type")
 
     def __init__(self, type: str, api: DeviceAPI, count: int, distribution: str) -> None:
         """See the class."""
         self.type = type
+        self._api = api
         self.api: DeviceAPI = GuardedDevice(api, type, distribution)  # type: ignore[assignment]
         self.count = count
         self.distribution = distribution
@@ -49,14 +51,17 @@ class DeviceEntry:
         self.key = backend_key(type) % PAGE
         self.indexed = type not in UNNUMBERED
         self.several = self.indexed and count > 1
-        self._placed: dict[int, PlacedAPI] = {}
+        self._placed: dict[int, Any] = {}
 
     def api_at(self, index: int | None) -> DeviceAPI:
         """Returns the API for arrays on one of the devices, always the same object; where there is one, :attr:`api`."""
         if not self.several:
             return self.api
         index = index or 0
-        return self._placed.get(index) or self._placed.setdefault(index, PlacedAPI(self.api, index))
+        known = self._placed.get(index)
+        if known is None:
+            known = self._placed.setdefault(index, GuardedDevice(self._api, self.type, self.distribution, index))
+        return known  # type: ignore[no-any-return]
 
 
 _entries: dict[str, DeviceEntry] = {}
@@ -169,11 +174,15 @@ def set_current_index(type: str, index: int) -> int:
 
 
 def restore_index(type: str, index: int) -> None:
-    """Sets a current index back to what it was, also where the device was unloaded meanwhile."""
+    """Sets a current index back to what it was, also where the device was unloaded or fails meanwhile.
+
+    Raises:
+        BackendError: the library could not be told; the index is set back nevertheless.
+    """
+    _current.set({**_current.get(), type: index})
     active = _entries.get(type)
     if active is not None:
         active.api.set_device(index)
-    _current.set({**_current.get(), type: index})
 
 
 # -- the default device
@@ -227,14 +236,20 @@ def manual_seed(seed: int) -> None:
     """Seeds every active device now and every other one when it becomes active.
 
     Raises:
-        BackendError: a plugin calls it while it is being loaded.
+        BackendError: a plugin calls it while it is being loaded; or a device fails, after all others were seeded.
     """
     global _seed
     _refuse_in_a_load("manual_seed")
+    failed: BackendError | None = None
     with _lock:
         _seed = seed
         for known in _entries.values():
-            known.api.manual_seed(seed)
+            try:
+                known.api.manual_seed(seed)
+            except BackendError as error:
+                failed = failed or error
+    if failed is not None:
+        raise failed
 
 
 def initial_seed() -> int:

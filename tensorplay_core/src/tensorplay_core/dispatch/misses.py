@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 from tensorplay_core.dispatch import devices, fallbacks
@@ -56,6 +57,22 @@ def make_active(keys: KeySet) -> bool:
     return False
 
 
+def _print_trace(op: Operator, keys: KeySet) -> None:
+    """Prints operator, key, what is registered, and the stack of who called :func:`kernel_missing`."""
+    import traceback
+
+    stack = [
+        line
+        for frame in traceback.extract_stack(sys._getframe(2), limit=FRAMES)
+        for line in traceback.format_list([frame])  # one by one: together, the lines of a recursion would be folded
+    ]
+    key = key_name(keys.highest) if keys else "no key"
+    text = f"tensorplay: kernel miss: operator {op.qualified_name}, key {key} of {keys!r}\n"
+    text += f"registered: {registered(op)}\nPython stack, at most {FRAMES} frames, innermost last:\n"
+    with suppress(Exception):  # a stream that is closed or absent: the error itself must not be lost for it
+        sys.stderr.write(text + "".join(stack))
+
+
 def kernel_missing(
     op: Operator, keys: KeySet, why: str = "", *, at: int | None = None, kwargs: dict[str, Any] | None = None
 ) -> KernelMissing:
@@ -72,7 +89,6 @@ def kernel_missing(
         DeviceUnavailable, BackendError: the device's backend was unloaded.
     """
     make_active(keys)
-    key = key_name(keys.highest) if keys else "no key"
     backend = [key_name(k) for k in keys][-1] if keys else "none"
     head = f"{op.display_name}: no kernel at {backend}, nor at Composite"
     if keys and (who := op.opted_out_by([*keys][-1])):
@@ -83,16 +99,7 @@ def kernel_missing(
     if fallbacks.mode != "raise":
         head += advice
     if trace_misses():
-        import traceback
-
-        stack = [
-            line
-            for frame in traceback.extract_stack(sys._getframe(1), limit=FRAMES)
-            for line in traceback.format_list([frame])  # one by one: together, the lines of a recursion would be folded
-        ]
-        text = f"tensorplay: kernel miss: operator {op.qualified_name}, key {key} of {keys!r}\n"
-        text += f"registered: {registered(op)}\nPython stack, at most {FRAMES} frames, innermost last:\n"
-        sys.stderr.write(text + "".join(stack))
+        _print_trace(op, keys)
     remedy = (
         f"register a kernel for {op.display_name!r} at {backend} or at Composite, or move the tensors to a device "
         "that has one"

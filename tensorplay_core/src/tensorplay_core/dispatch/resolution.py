@@ -77,6 +77,12 @@ def composite_at(op: Operator, key: int) -> Registration | None:
     return None if key in op.without_composite else op.kernel_at(int(DispatchKey.Composite))
 
 
+def why_no_composite(op: Operator, key: int) -> str:
+    """Returns why Composite serves nothing at a backend key, as the end of a sentence."""
+    who = op.opted_out_by(key)
+    return f"{who} opted out of Composite for it" if who else "Composite has none"
+
+
 def takes(registration: Registration, kwargs: dict[str, Any]) -> bool:
     """Whether a kernel takes the keywords that a call has changed."""
     accepted = registration.keywords

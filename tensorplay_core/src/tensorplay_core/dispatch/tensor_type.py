@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import threading
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tensorplay_core.dispatch import devices
+from tensorplay_core.dispatch.guarded_device import failed
+from tensorplay_core.dispatch.integers import integer_among
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import OFFSETS, DispatchKey
 from tensorplay_core.errors import DTypeError, did_you_mean, fix
@@ -36,7 +39,8 @@ class TensorType:
         device, dtype, layout, inference, wrapper: what it is interned by.
         api: the device's API; where there are several devices of the type, as placed on this one.
         several: there are, so that a kernel must run while this one is current.
-        array_class, as_array: copied from the API, for the fast path.
+        mutable, array_class, as_array: copied from the API, for the fast path.
+        rebinds: a write to a tensor gives it, and its views, other arrays: theirs cannot be written to or share memory.
         native: the backend's native dtype.
         is_complex: whether the dtype is complex.
         special: calls with this type always take the slow path (sparse and wrapper tensors).
@@ -86,6 +90,8 @@ class TensorType:
         """Takes over a device's API, and empties everything that was made with another."""
         self.several = entry.several
         self.api = entry.api_at(self.device.index)
+        self.mutable = self.api.mutable
+        self.rebinds = not (self.mutable and self.api.views)
         self.array_class = self.api.array_class
         self.as_array = self.api.as_array
         self.native = self.api.dtypes.get(self.dtype.name)
@@ -94,8 +100,8 @@ class TensorType:
         self.__dict__.update(dict.fromkeys(_slots, unresolved))
 
     def as_current(self) -> AbstractContextManager[Any]:
-        """Returns a context in which its device is the current one of the array library."""
-        return self.api.device(self.device.index or 0) if self.several else nullcontext()
+        """Returns a context in which its device is the current one of the array library, and :func:`running_on`."""
+        return _Current(self) if self.several else nullcontext()
 
     @property
     def key_set(self) -> KeySet:
@@ -123,6 +129,41 @@ class TensorType:
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         """Pickles by description, so that types stay interned."""
         return intern, (self.device, self.dtype, self.layout, self.inference, self.wrapper)
+
+
+class _Current:
+    """A ``with`` block in which one of several devices is the current one."""
+
+    __slots__ = ("_context", "_token", "_type")
+
+    def __init__(self, type: TensorType) -> None:
+        self._type = type
+        self._context: AbstractContextManager[Any] = type.api.device(type.device.index or 0)
+
+    def __enter__(self) -> None:
+        try:
+            self._context.__enter__()
+        except Exception as error:  # the device's failure, and not that of the kernel which was to run
+            api: Any = self._type.api
+            raise failed(api, "device", (self._type.device.index,), {}, error) from error
+        self._token = _running_on.set(self._type.device)
+
+    def __exit__(self, *raised: Any) -> None:
+        _running_on.reset(self._token)
+        self._context.__exit__(*raised)
+
+
+_running_on: ContextVar[Device | None] = ContextVar("tensorplay_running_on", default=None)
+
+
+def running_on(type: str) -> Device:
+    """Returns the device that the kernel which calls this runs on: its arrays do not say which of several they are on.
+
+    Args:
+        type: the device type; where no kernel on such a device runs here, the result has no index.
+    """
+    device = _running_on.get()
+    return device if device is not None and device.type == type else Device(type)
 
 
 _Key = tuple[Device, DType, str, bool, str | None]
@@ -198,8 +239,9 @@ def _make(entry: devices.DeviceEntry, key: _Key, made: dict[_Key, TensorType]) -
     self.plain = self.same_type = related(dtype)
     self.inference_twin = related(dtype, True)
     self.bool_type = related(dt.bool_)
-    self.index_type = related(dt.int64)
+    integer = integer_among(entry.api.dtypes)
+    self.index_type = related(integer)
     self.float_type = related(dtype if dtype.is_inexact else dt.get_default_dtype())
-    self.sum_type = related(dtype if dtype.is_inexact else dt.int64)
+    self.sum_type = related(dtype if dtype.is_inexact else integer)
     self.real_type = related(dtype.real_dtype)
     return self

@@ -200,9 +200,11 @@ def _index(what: str, found: DeviceEntry, device: _Which) -> int | None:
         raise ArgumentError(f"{what}: device must be an index, a device or None, not {device!r}")
     place = device if isinstance(device, Device) else Device(device)
     if place.type != found.type:
+        remedy = f"name a {found.type} device"
+        if place.type not in UNNUMBERED:  # these two are no accelerators
+            remedy += f", or make {place.type} the default device (tp.set_default_device)"
         raise ValueRangeError(
-            f"{what}: {place} is not the current accelerator, which is {found.type}"
-            + fix(f"name a {found.type} device, or make {place.type} the default device (tp.set_default_device).")
+            f"{what}: {place} is not the current accelerator, which is {found.type}" + fix(f"{remedy}.")
         )
     return place.index
 

@@ -23,7 +23,7 @@ from tensorplay_core.ops.arguments import plan_of, tensors_in, written_tensors
 from tensorplay_core.ops.call import below_autograd, redispatch, run_composite
 from tensorplay_core.ops.slots import CORE
 from tensorplay_core.tensor.tensor import Tensor, wrap
-from tensorplay_core.tensor.version import version_of
+from tensorplay_core.tensor.version import alias
 
 
 def records(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -36,8 +36,11 @@ def distinct(op: Operator, result: Any, args: tuple[Any, ...], kwargs: dict[str,
     inputs = {id(t) for t in tensors_in(args, kwargs)}
 
     def other(value: Any) -> Any:
-        same = isinstance(value, Tensor) and id(value) in inputs
-        return wrap(value._array, value._type, version=version_of(value)) if same else value
+        if not isinstance(value, Tensor) or id(value) not in inputs:
+            return value
+        same = wrap(value._array, value._type)
+        alias(value, same)
+        return same
 
     if isinstance(result, (tuple, list)):
         return plan_of(op).result_class(list(map(other, result))) if inputs & {id(r) for r in result} else result

@@ -25,7 +25,7 @@ from tensorplay_core.dispatch.keys import (
 from tensorplay_core.dispatch.misses import registered
 from tensorplay_core.dispatch.operator import Operator, Registration, Slot
 from tensorplay_core.dispatch.resolution import Step, beneath, describe, ends
-from tensorplay_core.dispatch.tensor_type import intern
+from tensorplay_core.dispatch.tensor_type import intern, running_on
 from tensorplay_core.ops import call, typing_rules
 from tensorplay_core.ops.arguments import Spec, bind, normalise, plan_of
 from tensorplay_core.tensor.tensor import TensorBase, wrap
@@ -186,7 +186,7 @@ def _as_tensor(array: Any, type: str) -> Any:
     api = devices.entry(type).api
     if not isinstance(array, api.array_class):
         return array  # None in a list, or a number
-    return wrap(array, intern(Device(type), dt.by_name(api.dtype_name(array))))
+    return wrap(array, intern(running_on(type), dt.by_name(api.dtype_name(array))))
 
 
 def _as_arrays(result: Any, given: tuple[Any, ...]) -> Any:

@@ -17,7 +17,7 @@ from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import AUTOGRAD, BACKENDS, FAMILIES, OFFSETS, PAGE, DispatchKey, family_of
 from tensorplay_core.dispatch.misses import kernel_missing, make_active
 from tensorplay_core.dispatch.operator import Operator, Registration
-from tensorplay_core.dispatch.resolution import Step, composite_at, ended_at, resolve, takes
+from tensorplay_core.dispatch.resolution import Step, composite_at, ended_at, resolve, takes, why_no_composite
 from tensorplay_core.errors import AutocastError, DeviceMismatch, fix
 from tensorplay_core.ops import kernels, slots, typing_rules
 from tensorplay_core.ops.arguments import normalise, plan_of, tensors_in
@@ -190,7 +190,8 @@ def _run_instead(op: Operator, step: Step, keys: KeySet, args: tuple[Any, ...], 
     kernel = step.registration
     assert kernel is not None
     what = f"take {', '.join(kwargs)}" if not takes(kernel, kwargs) else f"compute in {args[0].dtype.name}"
-    why = f"the kernel of {kernel.distribution} ({kernel.where}) does not {what}, and Composite has none"
+    no = why_no_composite(op, step.key)
+    why = f"the kernel of {kernel.distribution} ({kernel.where}) does not {what}, and {no}"
     raise kernel_missing(op, keys, why, at=step.key, kwargs=kwargs)
 
 

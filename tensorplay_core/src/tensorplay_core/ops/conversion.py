@@ -68,7 +68,9 @@ def conj(input: Tensor) -> Tensor:
         >>> tp.conj(tp.tensor([1 + 2j]))
         tensor([1.-2.j])
     """
-    return call(CONJ, (input,)) if input._type.dtype.is_complex else input
+    if isinstance(input, TensorBase) and not input._type.dtype.is_complex:
+        return input
+    return call(CONJ, (input,))  # type: ignore[no-any-return]
 
 
 def _copy_to(tensor: Tensor, *, dtype: DType | None = None, device: Device | None = None) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 from tensorplay_core.autograd.node import AccumulateGrad
 from tensorplay_core.dispatch import devices
 from tensorplay_core.dispatch.context import STATE
+from tensorplay_core.dispatch.integers import default_integer
 from tensorplay_core.dispatch.tensor_type import TensorType, intern
 from tensorplay_core.errors import (
     ArgumentError,
@@ -33,8 +34,11 @@ _KINDS = {bool: 0, int: 1, float: 2, complex: 3}
 
 def _type(dtype: Any, device: Any, inferred: DType) -> TensorType:
     wanted = as_dtype(dtype) if dtype is not None else inferred
-    place = devices.default_device() if device is None else device if device.__class__ is Device else Device(device)
-    return intern(place, wanted)
+    return intern(_place(device), wanted)
+
+
+def _place(device: Any) -> Device:
+    return devices.default_device() if device is None else device if device.__class__ is Device else Device(device)
 
 
 def _finish(array: Any, type: TensorType, requires_grad: bool) -> Tensor:
@@ -77,7 +81,7 @@ def tensor(
     Args:
         data: what to copy.
         dtype: the element type; by default bool, int64, float32 or complex64 for Python numbers, whichever is the
-            least that holds all of them, and an array's own.
+            least that holds all of them, and an array's own. On a device without int64, its widest signed integer.
         device: where to put it. When None: the default device; without one, a tensor's data stays where it is.
         requires_grad: whether operations on it are recorded.
 
@@ -106,6 +110,8 @@ def tensor(
     inferred = (dt.bool_, dt.int64, dt.get_default_dtype(), dt.complex64)[kind] if kind >= 0 else dt.get_default_dtype()
     if own in {d.name for d in dt.ALL}:
         inferred = dt.by_name(str(own))
+    elif inferred is dt.int64 and dtype is None:
+        inferred = default_integer(_place(device))
     type = _type(dtype, device, inferred)
     if kind == 3 and not type.dtype.is_complex:
         raise ArgumentError(
@@ -178,7 +184,8 @@ def arange(
 ) -> Tensor:
     """Returns ``start, start + step, …`` up to but without ``end``; ``arange(end)`` starts at 0.
 
-    The dtype is int64 when all numbers are integers, the default float dtype otherwise.
+    The dtype is int64 (on a device without it, its widest) when all numbers are integers, the default float dtype
+    otherwise.
 
     Example:
         >>> import tensorplay as tp
@@ -191,7 +198,8 @@ def arange(
     if any(n is None for n in numbers):
         raise ArgumentError(f"arange: takes numbers, not {start!r}, {end!r}, {step!r}")
     integral = all(n.__class__ in (int, bool) for n in numbers)
-    wanted = dtype if dtype is not None else dt.int64 if integral else dt.get_default_dtype()
+    default = default_integer(_place(device)) if integral else dt.get_default_dtype()
+    wanted = dtype if dtype is not None else default
     result: Tensor = call(ARANGE, tuple(numbers), {"dtype": wanted, "device": device})
     return result.requires_grad_() if requires_grad else result
 
@@ -219,6 +227,7 @@ def full(
         raise ArgumentError(f"full: fill_value must be a number, not {type(fill_value).__name__}")
     if dtype is None:
         dtype = (dt.bool_, dt.int64, dt.get_default_dtype(), dt.complex64)[_KINDS[value.__class__]]
+        dtype = default_integer(_place(device)) if dtype is dt.int64 else dtype
     dtype = as_dtype(dtype)
     check_fits("full", value, dtype)
     sizes = (size,) if isinstance(size, int) else tuple(size)

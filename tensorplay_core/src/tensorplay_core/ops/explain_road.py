@@ -11,12 +11,13 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tensorplay_core.dispatch import active, fallbacks
+from tensorplay_core.dispatch import active, devices, fallbacks
 from tensorplay_core.dispatch.context import STATE
+from tensorplay_core.dispatch.integers import default_integer, integer_among
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import AUTOGRAD, BACKENDS, PAGE, DispatchKey, family_of, key_name
 from tensorplay_core.dispatch.operator import Operator, Registration
-from tensorplay_core.dispatch.resolution import Step, at_key, ends
+from tensorplay_core.dispatch.resolution import Step, at_key, ends, why_no_composite
 from tensorplay_core.dispatch.tensor_type import TensorType, unresolved
 from tensorplay_core.errors import TensorPlayError
 from tensorplay_core.ops import autograd_kernels, inplace, kernels, slots, typing_rules
@@ -127,8 +128,8 @@ def _why_none(op: Operator, step: Step, kwargs: dict[str, Any]) -> str:
     kernel, advice = step.registration, fallbacks.advice(op, step.key, kwargs)
     if kernel is None:
         return f"{step.reason}{advice}"
-    left = _left_over(kernel, kwargs)
-    return f"{kernel_label(kernel)} ({kernel.distribution}) does not take {left}; Composite has none{advice}"
+    why = f"{kernel_label(kernel)} ({kernel.distribution}) does not take {_left_over(kernel, kwargs)}"
+    return f"{why}; {why_no_composite(op, step.key)}{advice}"
 
 
 def _left_over(kernel: Registration, kwargs: dict[str, Any]) -> str:
@@ -261,15 +262,18 @@ def result_dtype(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     if plan_of(op).writes:
         return args[0].dtype  # type: ignore[no-any-return]
     if not any(True for _ in tensors_in(args, {})):
-        return dt.int64 if op.name == "randperm" else dt.get_default_dtype()
+        device = kwargs.get("device") or devices.default_device()
+        integer = default_integer(device) if devices.is_active(device.type) else dt.int64
+        return integer if op.name == "randperm" else dt.get_default_dtype()
     common = typing_rules.tensor_dtype([value for _, value in typing_rules.promoted(op, args)])
     if common is None or op.promote == "none":
         return None
     compute = typing_rules.compute_dtype(op, common)
+    integer = integer_among(next(iter(tensors_in(args, {})))._type.api.dtypes)
     return {
         "bool": dt.bool_,
-        "index": dt.int64,
-        "sum": compute if compute.is_inexact else dt.int64,
+        "index": integer,
+        "sum": compute if compute.is_inexact else integer,
         "real": compute.real_dtype,
     }.get(op.promote, compute)
 

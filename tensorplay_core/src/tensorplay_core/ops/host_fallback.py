@@ -14,6 +14,7 @@ from typing import Any
 
 from tensorplay_core.dispatch import devices, fallbacks
 from tensorplay_core.dispatch.context import STATE, exclude
+from tensorplay_core.dispatch.integers import default_integer
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import AUTOGRAD, FAMILIES
 from tensorplay_core.dispatch.operator import Operator
@@ -23,6 +24,7 @@ from tensorplay_core.ops import call, typing_rules
 from tensorplay_core.ops.arguments import plan_of, tensors_in
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
 from tensorplay_core.types.device import Device
+from tensorplay_core.types.dtype import int64
 
 HOST = Device("cpu")
 OURS = "tensorplay"
@@ -59,7 +61,7 @@ def run(op: Operator, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any
     layers = AUTOGRAD | (FAMILIES["Autocast"] if STATE.get().autocast else 0)
     with exclude(layers):
         result = call.run(op, KeySet(1 << host.key, host.page), on_host, keywords)
-    return _back(op, result, _device(op, args, kwargs))
+    return _back(op, result, _device(op, args, kwargs), kwargs.get("dtype") is not None)
 
 
 def _device(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Device:
@@ -92,14 +94,22 @@ def _move(op: Operator, value: Any, moved: dict[int, Tensor]) -> Any:
     return known
 
 
-def _back(op: Operator, result: Any, device: Device) -> Any:
-    """Returns the results of the call on the cpu on another device: a tensor, several, a list of them, or numbers."""
+def _back(op: Operator, result: Any, device: Device, asked: bool) -> Any:
+    """Returns the results of the call on the cpu on another device: a tensor, several, a list of them, or numbers.
+
+    An int64 that was not ``asked`` for is the cpu's default integer, and becomes the device's.
+    """
     if isinstance(result, list):
-        return [_back(op, item, device) for item in result]
+        return [_back(op, item, device, asked) for item in result]
     if isinstance(result, tuple):
-        return plan_of(op).result_class([_back(op, item, device) for item in result])
-    elsewhere = isinstance(result, TensorBase) and result._type.device != device
-    return _copied(op, result, device) if elsewhere else result
+        return plan_of(op).result_class([_back(op, item, device, asked) for item in result])
+    if not isinstance(result, TensorBase) or result._type.device == device:
+        return result
+    source, integer = result._type, default_integer(device)
+    if source.dtype is int64 and integer is not int64 and not asked:
+        narrow = intern(source.device, integer)
+        result = wrap(source.api.cast(result._array, narrow.native), narrow)
+    return _copied(op, result, device)
 
 
 def _copied(op: Operator, tensor: TensorBase, device: Device) -> Tensor:

@@ -9,13 +9,16 @@ import operator
 from typing import Any
 
 from tensorplay_core.dispatch.context import STATE
+from tensorplay_core.dispatch.integers import default_integer, has_dtype
 from tensorplay_core.errors import ArgumentError, AutogradError, DimError, fix
 from tensorplay_core.ops import _generated_functional_indexing as indexing
+from tensorplay_core.ops import _generated_functional_pointwise as pointwise
 from tensorplay_core.ops import _generated_functional_view as view
 from tensorplay_core.ops.creation import tensor
 from tensorplay_core.ops.shape_checks import as_int
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import version_of
+from tensorplay_core.types.device import Device
 
 
 def _is_array(item: Any) -> bool:
@@ -78,7 +81,7 @@ def _through_views(x: Tensor, items: list[Any]) -> tuple[Tensor, list[Tensor | N
             dim += 1
         elif isinstance(item, bool):  # as a 0-d mask: a new dim of size 1 or 0
             x = view.unsqueeze(x, dim)
-            gathers.append(tensor([0] if item else [], dtype=_int64(), device=x.device))
+            gathers.append(tensor([0] if item else [], dtype=default_integer(x.device), device=x.device))
             dim += 1
         elif isinstance(item, int):
             x = view.select(x, dim, item)
@@ -105,6 +108,22 @@ def _sliced(x: Tensor, dim: int, item: slice) -> Tensor:
     return view.slice(x, dim, parts[0], parts[1], step)
 
 
+def _moved(index: Tensor, device: Device) -> Tensor:
+    """Returns an index tensor on a device, in its default integer where it does not have the index's dtype.
+
+    What does not fit there becomes its largest or least integer, so that it is still out of range.
+    """
+    if has_dtype(device, index.dtype):
+        return index.to(device=device)
+    narrow = default_integer(device)
+    limit = 1 << (8 * narrow.itemsize - 1)
+    if index.dtype.itemsize >= narrow.itemsize:
+        index = pointwise.minimum(index, limit - 1)
+        if index.dtype.is_signed:
+            index = pointwise.maximum(index, -limit)
+    return index.to(narrow, device)
+
+
 def _getitem(self: Tensor, key: Any) -> Tensor:
     """Returns ``self[key]``: a view unless an index tensor, list or mask takes part."""
     if key.__class__ is int:
@@ -115,7 +134,7 @@ def _getitem(self: Tensor, key: Any) -> Tensor:
     while gathers and gathers[-1] is None:
         gathers.pop()
     if gathers:
-        gathers = [g if g is None or g.device == x.device else g.to(device=x.device) for g in gathers]
+        gathers = [g if g is None or g.device == x.device else _moved(g, x.device) for g in gathers]
         return indexing.index(x, gathers)
     return x if x is not self else view.slice(x, 0, None, None, 1) if x.ndim else view.reshape(x, ())
 

@@ -16,7 +16,7 @@ from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.dispatch.resolution import resolve
 from tensorplay_core.ops import call, kernels
 from tensorplay_core.tensor.tensor import Tensor
-from tensorplay_core.tensor.version import bump
+from tensorplay_core.tensor.version import bump, family_of
 
 check = kernels.check_inplace
 
@@ -40,6 +40,8 @@ def through_functional(op: Operator) -> Callable[..., Tensor]:
             and not kwargs
             and compute.dtype is self.dtype
             and compute not in registration.casts
+            and self._type.mutable
+            and family_of(self) is None
         ):
             arrays = kernels.to_arrays(functional, everything, compute)
             with compute.as_current():

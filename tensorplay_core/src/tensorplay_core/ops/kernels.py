@@ -11,6 +11,7 @@ from typing import Any
 
 from tensorplay_core.dispatch import devices
 from tensorplay_core.dispatch.context import STATE
+from tensorplay_core.dispatch.integers import default_integer
 from tensorplay_core.dispatch.operator import Operator, Registration
 from tensorplay_core.dispatch.tensor_type import TensorType, intern
 from tensorplay_core.errors import (
@@ -22,7 +23,7 @@ from tensorplay_core.errors import (
     TensorPlayError,
     fix,
 )
-from tensorplay_core.ops import typing_rules
+from tensorplay_core.ops import rebinding, typing_rules
 from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of, tensors_in, written_tensors
 from tensorplay_core.ops.first_call import Watched, failed, is_a_kernels_own
 from tensorplay_core.ops.results import CATEGORY, arguments_returned, broken, each_shape, wrap_results
@@ -72,6 +73,7 @@ def run(op: Operator, registration: Registration, args: tuple[Any, ...], kwargs:
     written = written_tensors(op, args, kwargs) if plan.written else ()
     for tensor in written:
         check_writable(op, tensor)
+    apart = rebinding.apart(written, arrays, native) if compute.rebinds else {}
     watched = None if compute in registration.verified else Watched(op, compute, args, arrays, kwargs, native)
     try:
         if compute.several:
@@ -91,6 +93,8 @@ def run(op: Operator, registration: Registration, args: tuple[Any, ...], kwargs:
         raise failed(op, registration, describe(args), error) from error
     if watched is not None:
         watched.check(registration)
+    if written and compute.rebinds:
+        rebinding.rebind(op, registration, result, apart, args, kwargs)
     for tensor in written:
         bump(tensor)
     if plan.written and None not in plan.returned:
@@ -125,7 +129,7 @@ def compute_type(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 def creation_type(op: Operator, kwargs: dict[str, Any]) -> TensorType:
     """Returns the type that a creation operator makes."""
     device: Device = kwargs.get("device") or devices.default_device()
-    dtype: DType = kwargs.get("dtype") or (dt.int64 if op.name == "randperm" else dt.get_default_dtype())
+    dtype: DType = kwargs.get("dtype") or (default_integer(device) if op.name == "randperm" else dt.get_default_dtype())
     return intern(device, dtype)
 
 
@@ -234,12 +238,15 @@ def check_tensors(
 
 
 def check_writable(op: Operator, tensor: Tensor) -> None:
-    """Refuses to write into memory where two elements are one, and to inference tensors outside inference mode.
+    """Refuses to write where the write would be wrong or lost.
 
     Raises:
-        ShapeError: the tensor overlaps itself.
-        AutogradError: it was made in inference mode.
+        ShapeError: the tensor overlaps itself: two of its elements are one.
+        AutogradError: it was made in inference mode, and that is not on.
+        BackendError: it stands for a part of another tensor, on a device without views, and no way leads back.
     """
+    if tensor._type.rebinds:
+        rebinding.check(op, tensor)
     if tensor._type.inference and not STATE.get().inference:
         raise AutogradError(
             f"{op.display_name}: the tensor was made in inference mode and can be written to only there"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from tensorplay_core.dispatch.context import STATE
+from tensorplay_core.dispatch.integers import default_integer
 from tensorplay_core.dispatch.operator import Operator, Registration
 from tensorplay_core.dispatch.tensor_type import TensorType, intern
 from tensorplay_core.errors import KernelError, fix
@@ -12,21 +15,23 @@ from tensorplay_core.ops import typing_rules
 from tensorplay_core.ops.arguments import named_tensors, plan_of, python_scalar, tensors_in
 from tensorplay_core.tensor.meta_array import MetaArray
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
-from tensorplay_core.tensor.version import share, share_if_aliased
+from tensorplay_core.tensor.version import Step, share, share_as, share_if_aliased
 from tensorplay_core.types import dtype as dt
 
 CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 """The order of kinds of dtypes: a result of a higher kind does not fit one of a lower."""
+NO_KEYWORDS: Mapping[str, Any] = MappingProxyType({})
 
 
 def arguments_returned(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Returns the result of an operator all of whose results are arguments that it has written to."""
     plan = plan_of(op)
-    found = [_argument(op, name, args, kwargs) for name in plan.returned if name is not None]
+    found = [argument_named(op, name, args, kwargs) for name in plan.returned if name is not None]
     return found[0] if plan.returns == 1 else plan.result_class(found) if found else None
 
 
-def _argument(op: Operator, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def argument_named(op: Operator, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Returns the argument of that name."""
     if name in kwargs:
         return kwargs[name]
     return args[[spec.name for spec in plan_of(op).positional].index(name)]
@@ -67,7 +72,7 @@ def wrap_results(
         parts = [
             _wrap_as(kind, op, registration, value, s, compute, args, checks)
             if name is None
-            else _argument(op, name, args, kwargs)
+            else argument_named(op, name, args, kwargs)
             for kind, name, value, s in zip(plan.results, plan.returned, found, shapes, strict=True)
         ]
         if compute not in registration.verified:
@@ -78,7 +83,7 @@ def wrap_results(
     wanted = compute if "creation" in op.tags else typing_rules.result_type(op, compute)
     if (dtype := kwargs.get("dtype")) is not None:
         wanted = intern(compute.device, dtype)
-    return _wrap(op, registration, result, shape, wanted, compute, args, checks)
+    return _wrap(op, registration, result, shape, wanted, compute, args, checks, kwargs)
 
 
 def _wrap_as(
@@ -97,7 +102,11 @@ def _wrap_as(
     if kind == "Tensor[]":
         if not isinstance(result, (tuple, list)):
             raise broken(op, registration, f"a list of arrays is promised, it returned {_a(result)}")
-        return [_wrap(op, registration, r, None, None, compute, args, checks) for r in result]
+        parts = [_wrap(op, registration, r, None, None, compute, args, checks) for r in result]
+        if plan_of(op).view and compute.rebinds:
+            for item, part in enumerate(parts):
+                share_as(args[0], part, Step(op, args[1:], NO_KEYWORDS, args[0].shape, part.shape, item))
+        return parts
     if (number := python_scalar(result)) is None:
         raise broken(op, registration, f"a number ({kind}) is promised, it returned {_a(result)}")
     return number
@@ -112,6 +121,7 @@ def _wrap(
     compute: TensorType,
     args: tuple[Any, ...],
     checks: bool,
+    kwargs: Mapping[str, Any] = NO_KEYWORDS,
 ) -> Tensor:
     api = compute.api
     if not isinstance(result, compute.array_class):
@@ -137,13 +147,35 @@ def _wrap(
     view = plan_of(op).view
     inference = STATE.get().inference or (view and args[0]._type.inference)
     y = wrap(result, wanted.inference_twin if inference else wanted)
-    if view:
+    if view and compute.rebinds:
+        if plan_of(op).returns_tensor:
+            share_as(args[0], y, Step(op, args[1:], kwargs, args[0].shape, y.shape))
+    elif view:
         (share_if_aliased if "may_copy" in op.tags else share)(args[0], y)
     elif checks and any(t._type.api is api and api.may_alias(t._array, result) for t in tensors_in(args, {})):
         names = [n for n, t in named_tensors(op, args, {}) if t._type.api is api and api.may_alias(t._array, result)]
         what = f"its result shares memory with the argument {names[0]}, which the signature does not declare"
         raise broken(op, registration, what + fix("return a copy."))
     return y
+
+
+def as_promised(op: Operator, registration: Registration, result: Any, tensor: Tensor) -> Any:
+    """Returns the array that a kernel gave for a tensor that it writes to, where arrays cannot be written to.
+
+    Raises:
+        KernelError: it is no array, or of another shape or dtype than the tensor.
+    """
+    api, wanted = tensor._type.api, tensor.dtype.name
+    try:
+        array = api.as_array(result)
+    except Exception as error:
+        raise broken(op, registration, f"it returned {_a(result)}, not an array with what it has written") from error
+    if tuple(array.shape) != tensor.shape:
+        shape = tuple(array.shape)
+        raise broken(op, registration, f"what it has written should have shape {tensor.shape}, it returned {shape}")
+    if (name := api.dtype_name(array)) != wanted:
+        raise broken(op, registration, f"what it has written should be {wanted}, it returned {name}")
+    return array
 
 
 def _check_dtypes(
@@ -169,9 +201,12 @@ def _check_dtypes(
 
     promised = rule(*map(described, args), **{name: described(value) for name, value in kwargs.items()})
     for i, (part, one) in enumerate(zip(parts, promised, strict=True)):
-        if isinstance(part, Tensor) and part.dtype is not one.dtype:
+        if not isinstance(part, Tensor):
+            continue
+        wanted = default_integer(part.device) if one.dtype is dt.int64 else one.dtype
+        if part.dtype is not wanted:
             name = op.schema.returns[i].name or f"result {i}"
-            raise broken(op, registration, f"{name} should be {one.dtype.name}, it returned {part.dtype.name}")
+            raise broken(op, registration, f"{name} should be {wanted.name}, it returned {part.dtype.name}")
 
 
 def _a(value: Any) -> str:

@@ -52,6 +52,8 @@ def kernel_for(op: Operator, type: TensorType) -> Kernel | None:
     """Returns what a type's slot may hold: a kernel on raw arrays, or None where every call takes the slow path."""
     if not op.fast or type.special or typing_rules.result_type(op, type) is None:
         return None
+    if (plan_of(op).view and type.rebinds) or (plan_of(op).writes and not type.mutable):
+        return None  # the slow path knows what belongs together, and gives tensors other arrays
     if not _only_default_layers(op, type.page):
         return None
     step = at_key(op, PAGE * type.page + type.key)

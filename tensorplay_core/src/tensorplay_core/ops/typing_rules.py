@@ -9,7 +9,9 @@ from __future__ import annotations
 from math import inf, isfinite
 from typing import Any
 
+from tensorplay_core.dispatch import devices
 from tensorplay_core.dispatch.context import STATE
+from tensorplay_core.dispatch.integers import default_integer
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.tensor_type import TensorType, intern
 from tensorplay_core.errors import ArgumentError, DTypeError, ValueRangeError, fix
@@ -90,6 +92,8 @@ def scalar_tensor(value: Any, dtype: DType, device: Device, inference: bool = Fa
     """Returns a Python number as a 0-d tensor; integers wrap around, as PyTorch's do."""
     type = intern(device, dtype, inference=inference)
     kind = value.__class__
+    if type.native is None:  # its backend is not in force: it comes back here, or says why not
+        devices.entry(device.type)
     cache: dict[Any, Any] | None = type.ints if kind is int else type.floats if kind is float else None
     key = cache_key(value)
     if cache is not None and (known := cache.get(key)) is not None:
@@ -181,6 +185,8 @@ def scalars_to_tensors(op: Operator, args: tuple[Any, ...]) -> tuple[Any, ...]:
             dtype = {bool: dt.bool_, int: dt.int64, complex: dt.complex64}.get(v.__class__, dt.get_default_dtype())
         dtype = with_scalar(dtype, v.__class__)
     assert dtype is not None
+    if dtype is dt.int64:
+        dtype = default_integer(device)
     result = list(args)
     inference = all(t._type.inference for t in tensors)
     for i, v in numbers:

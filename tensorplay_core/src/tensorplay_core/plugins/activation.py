@@ -7,6 +7,7 @@ finds a stand-in that says why it is gone, or brings it back.
 from __future__ import annotations
 
 import contextvars
+import traceback
 from typing import TYPE_CHECKING
 
 import attrs
@@ -45,6 +46,7 @@ def _activate(record: BackendRecord, prepared: Prepared) -> None:
         committed.undo()
         raise
     record.committed, record.hooks, record.device_count = committed, prepared.hooks, prepared.device_count
+    record.traceback = ""
 
 
 def _install(record: BackendRecord, api: DeviceAPI, count: int) -> None:
@@ -61,6 +63,7 @@ def deactivate(record: BackendRecord) -> LoadFailure | None:
         try:
             guarded(record, "unload", hooks.hook.tensorplay_unload)
         except LoadFailure as failure:
+            record.traceback = "".join(traceback.format_exception(failure.error))  # which its remedy asks for
             return failure
     return None
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tensorplay_core.errors import BackendError, TensorPlayError
+from tensorplay_core.errors import ArgumentError, BackendError, TensorPlayError, fix
 from tensorplay_core.plugins.forks import lose
 from tensorplay_core.plugins.records import BackendRecord, State, unknown
 
@@ -57,12 +57,34 @@ class Catalogue:
         """Returns one backend's record; loads nothing.
 
         Raises:
+            ArgumentError: the name is no str.
             BackendError: no such backend is installed (DeviceUnavailable where it is one of ours).
         """
+        if not isinstance(name, str):
+            hint = f"pass {name.type!r}, its type" if hasattr(name, "type") else "pass a name, such as 'cpu'"
+            raise ArgumentError(f"a backend's name must be a str, got {name!r}" + fix(hint))
         found = self._discovered().get(name)
         if found is None:
             raise unknown(name, self.records(), device=False)
         return found
+
+    def add(self, record: BackendRecord) -> None:
+        """Adds a backend that a program has made, after all others of its priority, or in the place of its older self.
+
+        Raises:
+            BackendError: the settings block it, or its device cannot have the name; nothing is changed.
+        """
+        with self._discovery:
+            known = self._discovered()
+            assert self.settings is not None
+            if blocked := _blocked(record, self.settings):
+                _block(record, blocked, self.settings)
+            else:
+                _assign_page(record)
+            if record.state is not State.DISCOVERED:
+                raise record.exception()
+            ordered = sorted({**known, record.name: record}.values(), key=lambda one: one.info.priority)
+            self._records = {one.name: one for one in ordered}
 
     def owns_module(self, module: str) -> bool:
         """Whether a module is in the package of an installed backend."""
@@ -131,9 +153,10 @@ class Catalogue:
             settings = configuration.merged(overrides, said)
             environment.warn_of_unknown()
             found = discovery.discover()
-            environment.check_names(settings, [entry.name for entry in found])
+            made = [old.name for old in (self._records or {}).values() if old.made is not None]
+            environment.check_names(settings, [*(entry.name for entry in found), *made])
             fresh = {entry.name: discovery.describe(entry, settings) for entry in found}
-            leaving = [old for old in (self._records or {}).values() if old.active and settings.blocked(old.name)]
+            leaving = [old for old in (self._records or {}).values() if old.active and _blocked(old, settings)]
             for old in (self._records or {}).values():
                 self._carry_over(old, fresh, settings)
             ordered = sorted(fresh.values(), key=lambda record: (record.info.priority, record.name))
@@ -142,8 +165,7 @@ class Catalogue:
                 if record.name in self._lost and record.state is State.DISCOVERED:
                     lose(record)
             for record in leaving:
-                record.state, record.reason = State.BLOCKED, settings.blocked(record.name)
-                record.fix = settings.remedy(record.name)
+                _block(record, _blocked(record, settings), settings)
             self._overrides, self._environment, self.settings = overrides, said, settings
             self._records = {record.name: record for record in ordered}
             configuration.tell(settings, overrides)
@@ -153,7 +175,13 @@ class Catalogue:
         """Keeps of a backend's record what a new look at the metadata must not forget."""
         new = fresh.get(old.name)
         hangs = old.worker is not None and old.worker.is_alive()  # and holds its module's import lock
-        if old.active or ((old.state is State.UNLOADED or hangs) and not settings.blocked(old.name)):
+        blocked = _blocked(old, settings)
+        if new is None and old.made is not None and (blocked or old.state is State.BLOCKED):
+            new = fresh[old.name] = BackendRecord(old.info)  # a program's own stays, as it is in no metadata
+            new.code = old.code
+            if blocked:
+                _block(new, blocked, settings)
+        elif old.active or ((old.state is State.UNLOADED or hangs) and not blocked):
             fresh[old.name] = old
             priority = settings.priority.get(old.name, old.info.priority if new is None else new.info.priority)
             if priority != old.info.priority:
@@ -163,6 +191,15 @@ class Catalogue:
         elif new is not None and new.info.module == old.info.module:
             new.code = old.code  # it ran, and collected its blocks; an interpreter runs a module once
             new.import_seconds, new.survives_fork, new.worker = old.import_seconds, old.survives_fork, old.worker
+
+
+def _blocked(record: BackendRecord, settings: Settings) -> str:
+    """Returns what forbids a backend; an allow list does not speak of one that the program itself has made."""
+    return "" if record.made is not None and record.name not in settings.block else settings.blocked(record.name)
+
+
+def _block(record: BackendRecord, reason: str, settings: Settings) -> None:
+    record.state, record.reason, record.fix = State.BLOCKED, reason, settings.remedy(record.name)
 
 
 def _assign_page(record: BackendRecord) -> None:

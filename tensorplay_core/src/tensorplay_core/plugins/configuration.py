@@ -6,7 +6,6 @@ settings: they read plain module variables, which are written here and nowhere e
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -15,7 +14,8 @@ import attrs
 
 from tensorplay_core.errors import ArgumentError, TensorPlayError, ValueRangeError, did_you_mean, fix
 from tensorplay_core.plugins import environment
-from tensorplay_core.plugins.environment import ENVIRONMENT, FALLBACKS, NAME, PYTHON, Settings
+from tensorplay_core.plugins.environment import ENVIRONMENT, FALLBACKS, LONGEST, PYTHON, Settings
+from tensorplay_core.plugins.info import NAME
 from tensorplay_core.plugins.records import OURS
 
 DESCRIBES = frozenset({"allow", "block", "priority", "autoload"})
@@ -39,8 +39,6 @@ def merged(overrides: Mapping[str, Any], read: Settings | None = None) -> Settin
         if settings.priority:
             sources["priority"] = f"{ENVIRONMENT}, {PYTHON}"
         values["priority"] = {**settings.priority, **values["priority"]}
-    if values.get("timeout") == 0:
-        values["timeout"] = None
     return attrs.evolve(settings, **values, sources=sources)
 
 
@@ -80,6 +78,30 @@ def updated(overrides: Mapping[str, Any], given: Mapping[str, Any], installed: I
                     + fix(f"name some of {', '.join(known)}")
                 )
     return after
+
+
+def limit(where: str, timeout: float | None) -> float | None:
+    """Returns the time limit that a call was given, None where there is none.
+
+    Args:
+        where: the call, for the message.
+        timeout: seconds; 0 and None are no limit.
+
+    Raises:
+        ArgumentError: it is no number.
+        ValueRangeError: it is negative, no number after all, or longer than any wait.
+    """
+    if timeout is None:
+        return None
+    if not isinstance(timeout, (int, float)) or isinstance(timeout, bool):
+        raise ArgumentError(
+            f"{where}: timeout must be a number of seconds, got {timeout!r}" + fix("pass a number, or 0 for no limit")
+        )
+    if not 0 <= timeout <= LONGEST:
+        raise ValueRangeError(
+            f"{where}: timeout must be between 0 and {LONGEST:,} seconds, got {timeout!r}" + fix("pass 0 for no limit")
+        )
+    return float(timeout) or None
 
 
 def tell(settings: Settings, overrides: Mapping[str, Any]) -> None:
@@ -145,14 +167,8 @@ def _fallback(field: str, value: Any) -> str:
     return value
 
 
-def _timeout(field: str, value: Any) -> float:
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
-        raise _kind(field, value, "a number of seconds, 0 for no limit")
-    if not math.isfinite(value) or value < 0:
-        raise ValueRangeError(
-            f"configure: timeout must not be negative or infinite, got {value!r}" + fix("pass 0 for no limit")
-        )
-    return float(value)
+def _timeout(field: str, value: Any) -> float | None:
+    return limit("configure", value)
 
 
 _CHECKS = {"autoload": _flag, "fallback": _fallback, "trace": _flag, "trace_kernel_miss": _flag, "timeout": _timeout}

@@ -20,7 +20,7 @@ from tensorplay_core.errors import BackendError, fix
 from tensorplay_core.plugins.environment import Settings
 from tensorplay_core.plugins.hookspecs import API_VERSION
 from tensorplay_core.plugins.info import NAME, BackendInfo, api_problem, parse
-from tensorplay_core.plugins.records import OURS, BackendRecord, State
+from tensorplay_core.plugins.records import OURS, BackendRecord, State, canonical
 
 GROUP = "tensorplay.backends"
 INFO_GROUP = "tensorplay.backend_info"
@@ -222,7 +222,7 @@ def _choose(name: str, entries: list[Found]) -> Found:
     firsts: dict[str, Found] = {}
     notes: list[str] = []
     for found in entries:
-        first = firsts.setdefault(_canonical(found), found)
+        first = firsts.setdefault(canonical(found.distribution), found)
         if first is not found and (first.version, first.module) != (found.version, found.module):
             again = f"{found.distribution} {found.version} is also on the path"
             notes.append(f"{again}, after {first.version}: the first counts")
@@ -233,7 +233,7 @@ def _choose(name: str, entries: list[Found]) -> Found:
                 found.problem if found.distribution in found.problem else f"{found.distribution}: {found.problem}"
             )
     chosen = good or list(firsts.values())
-    ours = [found for found in good if name in OURS and _canonical(found) == f"tensorplay-{name}"]
+    ours = [found for found in good if name in OURS and canonical(found.distribution) == f"tensorplay-{name}"]
     if ours:  # or whoever publishes a second "cpu" could take the CPU away from everybody
         others = [found for found in good if found is not ours[0]]
         for found in others:
@@ -250,10 +250,6 @@ def _choose(name: str, entries: list[Found]) -> Found:
             fix="keep one of them: " + " or ".join(f"pip uninstall {found.distribution}" for found in good),
         )  # fmt: skip
     return attrs.evolve(chosen[0], notes=tuple(notes))
-
-
-def _canonical(found: Found) -> str:
-    return re.sub(r"[-_.]+", "-", found.distribution).lower()
 
 
 def _as_module(value: str, distribution: str) -> str:

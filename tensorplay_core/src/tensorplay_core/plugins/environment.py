@@ -17,6 +17,7 @@ from typing import Any
 import attrs
 
 from tensorplay_core.errors import EnvironmentVariableError, did_you_mean, fix
+from tensorplay_core.plugins.info import NAME
 from tensorplay_core.plugins.records import COMPOSITE, OURS
 
 ALLOW = "TENSORPLAY_BACKENDS"
@@ -40,11 +41,11 @@ VARIABLES = {
 }
 """The variable of each field of :class:`Settings`."""
 FALLBACKS = ("raise", "warn", "allow")
+LONGEST = 1_000_000
+"""Seconds that a time limit may be long; what the system's waits can take ends somewhere above it."""
 PYTHON = "configure"
 """The source of a field that ``tensorplay.backends.configure`` has set; the other one is :data:`ENVIRONMENT`."""
 ENVIRONMENT = "environment"
-
-NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 @attrs.frozen(repr=False)
@@ -245,10 +246,9 @@ def _seconds(text: str) -> float | None:
         seconds = float(text)
     except ValueError:
         seconds = math.nan
-    if not math.isfinite(seconds) or seconds < 0:
-        raise _bad(
-            TIMEOUT, text, "it is no number of seconds", "numbers above 0, such as 60 (the default), and 0 for no limit"
-        )
+    if not 0 <= seconds <= LONGEST:  # neither is it for what is no number
+        valid = f"numbers above 0 up to {LONGEST:,}, such as 60 (the default), and 0 for no limit"
+        raise _bad(TIMEOUT, text, "it is no number of seconds", valid)
     return seconds or None
 
 

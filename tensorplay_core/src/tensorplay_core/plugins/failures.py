@@ -12,7 +12,7 @@ import sys
 import traceback
 
 from tensorplay_core.errors import TensorPlayError, did_you_mean
-from tensorplay_core.plugins.records import BackendRecord, install_hint
+from tensorplay_core.plugins.records import BackendRecord, canonical, install_hint
 
 LONGEST = 1000
 """How many characters of a foreign exception's text a reason shows; all of it is in the record's traceback."""
@@ -79,7 +79,7 @@ def _message(error: BaseException) -> str:
         return str(error.msg)  # without the place, which comes in a form of its own
     try:
         return str(error)
-    except Exception as another:
+    except BaseException as another:  # SystemExit too: it would end the program in place of being told
         return f"(no text: its __str__ raised {type(another).__name__})"
 
 
@@ -95,7 +95,7 @@ def _missing(record: BackendRecord, error: BaseException) -> str:
             return f"{stale}: reinstall {distribution}, or pip uninstall {distribution}{_elsewhere(own)}"
         if name.startswith(f"{own.partition('.')[0]}."):
             return f"its files are incomplete: reinstall {distribution}{not_mine(record)}{_elsewhere(own)}"
-        if distribution.lower().replace("_", "-") == f"tensorplay-{record.name}" and install_hint(record.name):
+        if canonical(distribution) == f"tensorplay-{record.name}" and install_hint(record.name):
             return install_hint(record.name)
         package = name.partition(".")[0]
         if package in sys.modules:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -83,12 +83,26 @@ class Hooks:
     def tensorplay_device(self) -> DeviceAPI | None:
         """Returns the device API; required of the owner of a device, refused from an extender."""
 
+    @hookspec(firstresult=True)
+    def tensorplay_from_namespace(
+        self,
+        xp: Any,
+        name: str,
+        dtypes: Mapping[str, Any] | None,
+        mutable: bool | None,
+        views: bool | None,
+        device_count: int,
+    ) -> Any:
+        """Returns an object with the other hooks, for a device over an array module; asked of composite alone."""
+
     @hookspec
     def tensorplay_unload(self) -> None:
         """Releases what the backend holds, after its kernels and its device are gone."""
 
 
-NAMES = tuple(name for name in vars(Hooks) if name.startswith(PREFIX))
+FROM_NAMESPACE = "tensorplay_from_namespace"
+"""A hook between core and composite, which is no part of the plugin API."""
+NAMES = tuple(name for name in vars(Hooks) if name.startswith(PREFIX) and name != FROM_NAMESPACE)
 
 
 def plugin_manager() -> pluggy.PluginManager:

@@ -123,13 +123,14 @@ def forget(record: BackendRecord, before: set[str]) -> None:
         _revoke(code.committed, code.operators)
     module = record.info.module.partition(":")[0].strip()
     package = module.rpartition(".")[0] or module
-    for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
-        if name not in before:
-            gone = sys.modules.pop(name)
+    for name in [*sys.modules]:  # a copy: other threads import meanwhile
+        if name not in before and (name == package or name.startswith(f"{package}.")):
+            gone = sys.modules.pop(name, None)
             parent, _, child = name.rpartition(".")
+            above = sys.modules.get(parent)
             # ``from package import child`` looks at the attribute before it looks at sys.modules.
-            if vars(sys.modules.get(parent, sys)).get(child) is gone:
-                delattr(sys.modules[parent], child)
+            if gone is not None and getattr(above, "__dict__", {}).get(child) is gone:
+                delattr(above, child)
 
 
 def _revoke(committed: Iterable[Committed], operators: Iterable[Operator]) -> None:
@@ -209,7 +210,8 @@ def _probe_in_time(record: BackendRecord, attempt: Attempt, hooks: pluggy.Plugin
 
 def too_slow(record: BackendRecord) -> str:
     """Returns what helps against a backend that did not get ready in time."""
-    more = "give it more time with TENSORPLAY_BACKEND_TIMEOUT (in seconds; in a listing, with its timeout)"
+    more = "give it more time with TENSORPLAY_BACKEND_TIMEOUT (in seconds; in a listing, with its timeout) and call"
+    more += " tensorplay.backends.refresh()"
     return f"set TENSORPLAY_BACKENDS_BLOCK={record.name}, {more}{failures.not_mine(record)}"
 
 

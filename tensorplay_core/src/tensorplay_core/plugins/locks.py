@@ -74,8 +74,9 @@ class LoadLock:
         if holder is not None:
             yield holder
             return
-        holder = self._acquire(purpose, limit)
-        try:
+        holder = Holder()
+        try:  # from here on: the user may interrupt between taking it and knowing that it was taken
+            self._acquire(holder, purpose, limit)
             yield holder
         finally:
             with self._condition:
@@ -136,7 +137,7 @@ class LoadLock:
             self._condition.notify_all()
             return True
 
-    def _acquire(self, purpose: str, limit: float | None) -> Holder:
+    def _acquire(self, holder: Holder, purpose: str, limit: float | None) -> None:
         with self._condition:
             if not self._condition.wait_for(lambda: self._holder is None, limit):
                 other = root = self._holder
@@ -153,5 +154,5 @@ class LoadLock:
                         " longer with TENSORPLAY_BACKEND_TIMEOUT"
                     )
                 )
-            self._holder = Holder()
-            return self._holder
+            holder.since = time.monotonic()
+            self._holder = holder

@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 import enum
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tensorplay_core.dispatch import devices
 from tensorplay_core.dispatch.fallbacks import FallbackReport, fallback_report
@@ -27,6 +27,7 @@ __all__ = [
     "configure",
     "doctor",
     "fallback_report",
+    "from_namespace",
     "info",
     "is_available",
     "list",
@@ -60,8 +61,12 @@ def list(
         started: called with each backend before it is tried, for whoever shows progress.
 
     Raises:
+        ArgumentError, ValueRangeError: a timeout that is no number of seconds.
         EnvironmentVariableError: a ``TENSORPLAY_BACKEND…`` variable has a value that means nothing.
     """
+    from tensorplay_core.plugins.configuration import limit
+
+    timeout = limit("list", timeout)
     return [*(MANAGER.load_all(timeout, started) if load else MANAGER.records())]
 
 
@@ -70,6 +75,9 @@ def doctor(timeout: float | None = 20.0) -> builtins.list[Finding]:
 
     Args:
         timeout: seconds for each backend, None for no limit.
+
+    Raises:
+        ArgumentError, ValueRangeError: a timeout that is no number of seconds.
 
     Example:
         >>> import tensorplay as tp
@@ -107,6 +115,52 @@ def unload(name: str) -> BackendRecord:
         BackendError: no such backend is installed, or its ``tensorplay_unload`` raised.
     """
     return MANAGER.unload(name)
+
+
+def from_namespace(
+    xp: Any,
+    name: str = "npx",
+    *,
+    dtypes: Mapping[str, Any] | None = None,
+    mutable: bool | None = None,
+    views: bool | None = None,
+    device_count: int = 1,
+) -> BackendRecord:
+    """Makes a device of a NumPy-like module, without a package, and returns its record.
+
+    The device has every operator of the contract, with gradients. Where the module's arrays cannot be written to (as
+    those of JAX), or where it cannot say which share memory (as the array API standard), an in-place operator gives the
+    tensor, and those that are views of it, other arrays. A second call with the same arguments changes nothing.
+
+    Args:
+        xp: the module, such as ``numpy``, ``jax.numpy`` or ``array_api_strict``.
+        name: the device's type, ``tp.ones(2, device=name)``.
+        dtypes: dtype name to the module's dtype; by default every one that it has.
+        mutable: whether arrays can be written to; by default it is tried.
+        views: whether slices share memory with their array; by default it is tried.
+        device_count: how many devices of the type there are.
+
+    Raises:
+        ArgumentError: the module is not NumPy-like, or an argument has the wrong type.
+        ValueRangeError: a name that no device can have, or a count below 1.
+        BackendError: another backend has the name, or the settings block it.
+
+    Example:
+        >>> import numpy
+        >>> import tensorplay as tp
+        >>> tp.backends.from_namespace(numpy, "again")
+        <BackendRecord again (tensorplay-composite ...) active>
+        >>> x = tp.ones(2, device="again", requires_grad=True)
+        >>> (x * x).sum().backward()
+        >>> x.grad
+        tensor([2., 2.], device='again:0')
+        >>> tp.backends.unload("again").active
+        False
+    """
+    from tensorplay_core.plugins import namespaces
+
+    options = {"dtypes": dtypes, "mutable": mutable, "views": views, "device_count": device_count}
+    return namespaces.add(MANAGER, xp, name, options)
 
 
 def refresh() -> builtins.list[BackendRecord]:

@@ -7,7 +7,8 @@ plain classes, so that connecting the loader at import costs nothing.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tensorplay_core.errors import BackendError, DeviceUnavailable, TensorPlayError, did_you_mean, fix
@@ -31,6 +32,7 @@ OURS = {
     "cuda": "tensorplay[cuda]{pin}",
     COMPOSITE: "tensorplay-composite{pin}",
     "loopback": "",
+    "vulkan": "",
 }
 """The only names for which a message may say what to install: name to requirement, empty where none is published."""
 
@@ -85,6 +87,20 @@ class Code:
         """
         for committed in self.committed:
             committed.redo()
+
+
+class Made(Code):
+    """What a program gave in the place of a plugin's module: an object with the hooks, and what it was made of.
+
+    Attributes:
+        xp: the array module.
+        options: the other arguments that it was made with.
+    """
+
+    def __init__(self, plugin: Any, xp: Any, options: Mapping[str, Any]) -> None:
+        super().__init__(plugin, ())
+        self.xp = xp
+        self.options = options
 
 
 class BackendRecord:
@@ -142,6 +158,11 @@ class BackendRecord:
         return self.state is State.ACTIVE
 
     @property
+    def made(self) -> Made | None:
+        """What a program made it of, with ``from_namespace``; None for a backend that is installed."""
+        return self.code if isinstance(self.code, Made) else None
+
+    @property
     def owns_device(self) -> bool:
         """Whether the backend brings a device, rather than extending those of others."""
         return bool(self.info.devices)
@@ -171,12 +192,22 @@ class BackendRecord:
         return kind(f"{subject} {verb}{reason}" + fix(self.fix or "see its documentation"))
 
 
+def canonical(name: str) -> str:
+    """Returns a distribution's name in the one form in which names are equal.
+
+    Example:
+        >>> canonical("TensorPlay_Foo")
+        'tensorplay-foo'
+    """
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 def install_hint(name: str) -> str:
     """Returns how to install a backend of ours, or an empty string for any other name."""
     if name not in OURS:
         return ""
     if not OURS[name]:
-        return "it is not published; in a checkout of TensorPlay: pip install ./backends/tensorplay_loopback"
+        return f"it is not published; in a checkout of TensorPlay: pip install ./backends/tensorplay_{name}"
     pin = core_version()
     requirement = OURS[name].format(pin=f"=={pin}" if pin else "")
     return f"pip install {requirement}" if "[" not in requirement else f"pip install '{requirement}'"

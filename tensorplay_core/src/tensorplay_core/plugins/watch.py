@@ -102,11 +102,14 @@ class Attempt:
     @contextmanager
     def told(self) -> Iterator[None]:
         """While open, a step that takes long is told once on stderr."""
-        started(threading.Thread(target=self._tell, name=f"tensorplay-watch-{self.record.name}", daemon=True))
-        try:
+        watch = threading.Thread(target=self._tell, name=f"tensorplay-watch-{self.record.name}", daemon=True)
+        try:  # from here on: starting a thread waits for it, and the user may interrupt that
+            started(watch)
             yield
         finally:
             self._ended.set()
+            if watch.is_alive():  # Python warns of a fork that finds a second thread
+                watch.join(_SLICE)
 
     def _tell(self) -> None:
         while not self._ended.wait(max(0.01, self.since + NOTICE - time.monotonic())):

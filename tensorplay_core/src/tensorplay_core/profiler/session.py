@@ -26,6 +26,35 @@ _running: ContextVar[Mapping[profile, Event]] = ContextVar("tensorplay_profiled"
 """The event that runs in this context, for each open profiler."""
 
 
+class Entered:
+    """The scopes that one context manager has entered and not left: of each thread the last one is left first.
+
+    A block in a generator can be left by another thread than entered it, which closes the generator or frees it.
+    """
+
+    __slots__ = ("_lock", "_open")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: list[tuple[int, Scope]] = []
+
+    def enter(self, scope: Scope) -> None:
+        """Enters a scope."""
+        scope.__enter__()
+        with self._lock:
+            self._open.append((threading.get_ident(), scope))
+
+    def leave(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leaves the scope that this thread entered last, or where it entered none, the last of all."""
+        thread = threading.get_ident()
+        with self._lock:
+            own = [i for i, (owner, _) in enumerate(self._open) if owner == thread]
+            _, scope = self._open.pop(own[-1] if own else -1)
+        scope.__exit__(kind, error, trace)
+
+
 class profile:
     """Records every step of every call made in its block, in this thread and in contexts copied from it.
 
@@ -53,25 +82,18 @@ class profile:
         self.synchronize = synchronize
         self.events: list[Event] = []
         self._lock = threading.Lock()
-        self._open: list[tuple[int, Scope]] = []
+        self._entered = Entered()
 
     def __enter__(self) -> Self:
         """Starts recording; entered again, it goes on with the same events."""
-        scope = Scope(probe=_Probe(self, STATE.get().probe))
-        scope.__enter__()
-        with self._lock:
-            self._open.append((threading.get_ident(), scope))
+        self._entered.enter(Scope(probe=_Probe(self, STATE.get().probe)))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stops recording and restores the state, whatever was raised."""
-        thread = threading.get_ident()
-        with self._lock:
-            last = max(i for i, (owner, _) in enumerate(self._open) if owner == thread)
-            _, scope = self._open.pop(last)
-        scope.__exit__(kind, error, trace)
+        self._entered.leave(kind, error, trace)
 
     def key_averages(self) -> Averages:
         """Returns one row per operator: calls, time of its own and in all."""

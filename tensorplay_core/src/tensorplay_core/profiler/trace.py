@@ -23,6 +23,7 @@ from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.resolution import Step
 from tensorplay_core.errors import ArgumentError, fix
 from tensorplay_core.profiler.events import kernel_label
+from tensorplay_core.profiler.session import Entered
 from tensorplay_core.types.device import Device
 
 ITEMS = 6
@@ -227,28 +228,20 @@ class trace:
                 + fix("pass an open file, io.StringIO(), or nothing for stderr.")
             )
         self.file = file
-        self._lock = threading.Lock()
-        self._entered: list[tuple[int, Scope]] = []
+        self._entered = Entered()
 
     def __enter__(self) -> Self:
         """Starts printing."""
         outer = STATE.get().probe
-        scope = Scope(probe=Tracer(self.file, outer))
         active.watch(True, _apply, _tell)
-        scope.__enter__()
-        with self._lock:
-            self._entered.append((threading.get_ident(), scope))
+        self._entered.enter(Scope(probe=Tracer(self.file, outer)))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stops printing and restores the state, whatever was raised."""
-        thread = threading.get_ident()
-        with self._lock:
-            last = max(i for i, (owner, _) in enumerate(self._entered) if owner == thread)
-            _, scope = self._entered.pop(last)
-        scope.__exit__(kind, error, trace)
+        self._entered.leave(kind, error, trace)
         active.watch(False, _apply, _tell)
 
 

@@ -262,14 +262,22 @@ class TensorBase:
         except (BackendError, DeviceUnavailable) as error:
             return f"{self._text(has_data=False)}  # {str(error).partition(chr(10))[0]}"
 
+    def _fetch(self, slices: tuple[slice, ...]) -> Any:
+        """Returns some elements as nested lists; all are copied to the host where arrays cannot be sliced."""
+        array, api = self._array, self._type.api
+        if not hasattr(array.__class__, "__getitem__"):
+            return api.to_host(array)[slices].tolist()
+        with self._type.as_current():
+            part = array[slices]
+        return api.to_list(part)
+
     def _text(self, has_data: bool) -> str:
         from tensorplay_core.tensor.printing import format_tensor
 
-        array, api = self._array, self._type.api
         node = self._node
         grad_fn = None if node is None or node.is_leaf else f"<{node.name}>"
         return format_tensor(
-            lambda slices: api.to_list(array[slices]),
+            self._fetch,
             shape=self.shape,
             dtype=self.dtype,
             device=None if self.device.type == "cpu" else str(self.device),

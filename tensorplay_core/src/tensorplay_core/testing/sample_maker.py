@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from tensorplay_core.errors import ArgumentError
 from tensorplay_core.testing.sample_specs import (
     ANY,
+    BASE,
     EVEN,
     EXPONENT,
     ODD,
@@ -56,13 +57,13 @@ DOMAINS: dict[str, dict[str, Domain]] = {
     "rsqrt": {"self": POSITIVE},
     "hardsigmoid": {"self": ODD},  # kinks at -3 and 3
     "hardswish": {"self": ODD},
-    "pow": {"self": POSITIVE, "exponent": EXPONENT},
+    "pow": {"self": BASE, "exponent": EXPONENT},
 }
 
 # The kinds of dtype an operator takes: b bool, u unsigned, i signed, f floating, c complex; all where it is not listed.
 KINDS: dict[str, str] = {
     **dict.fromkeys(("argmax", "max"), "buif"),
-    **dict.fromkeys(("linear", "matmul", "neg", "pow", "sgn", "sub"), "uifc"),
+    **dict.fromkeys(("neg", "sub"), "uifc"),
     **dict.fromkeys(("cross_entropy", "log_softmax", "rand", "randn", "softmax"), "f"),
     "mean": "fc",
     "relu": "uif",

@@ -135,13 +135,13 @@ class Domain(NamedTuple):
 ANY = Domain()
 EVEN, ODD = Domain((-64, 64), parity=0), Domain((-64, 64), parity=1)
 POSITIVE = Domain((2, 40), (1, 10))
-EXPONENT = Domain((-16, 16), (0, 3))
+BASE, EXPONENT = Domain((2, 40), (0, 10)), Domain((-16, 16), (0, 3))
 
 
 def values(rng: random.Random, count: int, dtype: DType, domain: Domain = ANY) -> list[Any]:
     """Returns ``count`` values of a dtype, different from each other as long as the domain has enough of them."""
     if dtype.is_bool:
-        return [domain.eighths[0] > 0 or bool(rng.getrandbits(1)) for _ in range(count)]
+        return [domain.integers[0] > 0 or bool(rng.getrandbits(1)) for _ in range(count)]
     if dtype.is_complex:
         real, imag = (values(rng, count, dtypes.float64, domain) for _ in range(2))
         return [complex(x, y) for x, y in zip(real, imag, strict=True)]

@@ -66,14 +66,17 @@ class Patient:
         """What the doctor finds in a process whose path begins here, beyond what it finds on this machine anyway."""
         env = {key: value for key, value in os.environ.items() if not key.startswith(("TENSORPLAY_", "TP_"))}
         env["PYTHONPATH"] = str(self.folder)
-        environ = {"TENSORPLAY_BACKENDS_BLOCK": "cuda", **environ}
+        environ = {"TENSORPLAY_BACKENDS_BLOCK": "cuda,vulkan", **environ}
         done = subprocess.run(
             [sys.executable, "-c", EXAMINE], cwd=self.folder, capture_output=True, text=True, timeout=120,
             env={**env, **environ},
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         found = [Finding(**one) for one in json.loads(done.stdout.rpartition("RESULT ")[2])]
-        usual = {"cuda": "it is blocked", "cpu": "importing", "composite": "importing", "loopback": "importing"}
+        usual = {
+            **dict.fromkeys(("cuda", "vulkan"), "it is blocked"),
+            **dict.fromkeys(("cpu", "composite", "loopback"), "importing"),
+        }
         return [one for one in found if not one.what.startswith(usual.get(one.subject, "nothing"))]
 
 

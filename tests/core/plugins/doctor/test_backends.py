@@ -69,7 +69,7 @@ def test_states_are_errors_warnings_and_notes(patient: Any) -> None:
     add("stopped", "raise SystemExit('a blocked backend runs no code')\n")
     add("twice", works("twice"), distribution="tensorplay-one")
     add("twice", works("twice"), distribution="tensorplay-two")
-    found = by_subject(patient.examine(TENSORPLAY_BACKENDS_BLOCK="cuda,stopped"))
+    found = by_subject(patient.examine(TENSORPLAY_BACKENDS_BLOCK="cuda,vulkan,stopped"))
     said = {
         "wreck": "its module raised ModuleNotFoundError: No module named 'no_such_lib' (tensorplay_wreck/plugin.py:1)",
         "exits": "its module raised SystemExit: 3 (tensorplay_exits/plugin.py:1)",

@@ -44,7 +44,7 @@ def test_unknown_variables_and_backends_are_found_with_the_nearest_names() -> No
 @pytest.mark.parametrize("name", ["TENSORPLAY_BACKENDS_BLOCK", "TP_TRACE_KERNEL_MISS"])
 def test_a_bad_value_crashes_nothing_and_runs_nothing(patient: Any, name: str) -> None:
     patient.site.add("foo", "import os\nos._exit(7)\n")  # was to be blocked, perhaps
-    (found,) = patient.examine(**{name: "N;O", "TENSORPLAY_BACKENDS_BLOCK": "cuda,foo"} | {name: "N;O"})
+    (found,) = patient.examine(**{name: "N;O", "TENSORPLAY_BACKENDS_BLOCK": "cuda,vulkan,foo"} | {name: "N;O"})
     assert (found.severity, found.subject) == ("error", name) and "'N;O'" in found.what
 
 

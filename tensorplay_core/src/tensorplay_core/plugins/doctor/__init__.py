@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 import attrs
 
 from tensorplay_core.errors import EnvironmentVariableError
+from tensorplay_core.plugins.configuration import limit
 from tensorplay_core.plugins.discovery import describe, discover, distributions
 from tensorplay_core.plugins.doctor import backends, cuda, metadata, variables, versions
 from tensorplay_core.plugins.doctor.case import Case, Check
@@ -96,7 +97,11 @@ def examine(timeout: float | None = 20.0, started: Started | None = None, *, loa
         load: try the backends; otherwise no code of theirs runs.
         timeout: seconds for each backend, None for no limit.
         started: called before each try, with the backend's record.
+
+    Raises:
+        ArgumentError, ValueRangeError: a timeout that is no number of seconds.
     """
+    timeout = limit("doctor", timeout)
     found = [*distributions()]
     records, problems = _records(timeout, started, load)
     case = Case(read(found), index(found), records)

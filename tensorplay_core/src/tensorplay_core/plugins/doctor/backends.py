@@ -10,7 +10,7 @@ from tensorplay_core.dispatch.keys import BACKENDS, DispatchKey
 from tensorplay_core.errors import did_you_mean
 from tensorplay_core.plugins.doctor.case import Case
 from tensorplay_core.plugins.doctor.findings import Finding, Severity
-from tensorplay_core.plugins.hookspecs import NAMES, PROJECT
+from tensorplay_core.plugins.hookspecs import FROM_NAMESPACE, NAMES, PROJECT
 from tensorplay_core.plugins.lifecycle import MANAGER
 from tensorplay_core.plugins.records import COMPOSITE, State, install_hint
 
@@ -90,7 +90,7 @@ def hooks(case: Case) -> Iterator[Finding]:
         plugin = record.code.plugin if record.code is not None else None
         for name, value in sorted(vars(plugin).items() if hasattr(plugin, "__dict__") else ()):
             own = getattr(value, "__module__", None) == getattr(plugin, "__name__", "")
-            if name.startswith(f"{PROJECT}_") and callable(value) and own and name not in NAMES:
+            if name.startswith(f"{PROJECT}_") and callable(value) and own and name not in (*NAMES, FROM_NAMESPACE):
                 hint = did_you_mean(name, NAMES, limit=1)
                 what = f"the function {name!r} of {record.info.module} is no hook, so nobody calls it.{hint}"
                 remedy = f"name it otherwise in {record.info.distribution}; the hooks are {', '.join(NAMES)}"

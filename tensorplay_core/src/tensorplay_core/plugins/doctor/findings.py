@@ -13,7 +13,7 @@ import attrs
 
 from tensorplay_core import __version__
 from tensorplay_core.errors import ValueRangeError
-from tensorplay_core.plugins.records import install_hint
+from tensorplay_core.plugins.records import canonical, install_hint
 
 Severity = Literal["error", "warning", "note"]
 
@@ -27,6 +27,7 @@ OUR_DISTRIBUTIONS = {
     "tensorplay-cpu": "cpu",
     "tensorplay-cuda": "cuda",
     "tensorplay-loopback": "loopback",
+    "tensorplay-vulkan": "vulkan",
 }
 """The distributions of this project, which pin each other exactly; each with the backend that it brings."""
 
@@ -84,7 +85,7 @@ def reinstall(distribution: str, url: str = "", *, whole: bool = False) -> str:
         >>> reinstall("tensorplay-foo", "https://foo.example")
         'reinstall tensorplay-foo with its dependencies, as its authors say (https://foo.example)'
     """
-    name = distribution.lower().replace("_", "-")
+    name = canonical(distribution)
     backend = OUR_DISTRIBUTIONS.get(name)
     if backend is None:
         return f"reinstall {distribution} with its dependencies, as its authors say{f' ({url})' if url else ''}"

@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlparse
 import attrs
 
 from tensorplay_core.plugins.discovery import sections
+from tensorplay_core.plugins.records import canonical
 
 T = TypeVar("T")
 
@@ -69,16 +70,6 @@ class Installed:
     def leftover(self) -> bool:
         """Whether pip put the folder aside (it renames ``tensorplay_x`` to ``~ensorplay_x``) and did not come back."""
         return os.path.basename(self.folder).startswith("~")
-
-
-def canonical(name: str) -> str:
-    """Returns a distribution's name in the one form in which names are equal.
-
-    Example:
-        >>> canonical("TensorPlay_Foo")
-        'tensorplay-foo'
-    """
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def index(found: Sequence[metadata.Distribution]) -> dict[str, metadata.Distribution]:

@@ -16,7 +16,8 @@ from packaging.version import InvalidVersion
 from tensorplay_core.plugins.discovery import GROUP
 from tensorplay_core.plugins.doctor.case import Case
 from tensorplay_core.plugins.doctor.findings import OUR_DISTRIBUTIONS, Finding, Severity, reinstall
-from tensorplay_core.plugins.doctor.installed import Installed, attempt, canonical, version_of
+from tensorplay_core.plugins.doctor.installed import Installed, attempt, version_of
+from tensorplay_core.plugins.records import canonical
 
 
 def requirements(case: Case) -> Iterator[Finding]:

@@ -15,7 +15,8 @@ import tensorplay_core
 from tensorplay_core import __version__
 from tensorplay_core.plugins.doctor.case import Case
 from tensorplay_core.plugins.doctor.findings import OUR_DISTRIBUTIONS, Finding, reinstall
-from tensorplay_core.plugins.doctor.installed import Installed, canonical
+from tensorplay_core.plugins.doctor.installed import Installed
+from tensorplay_core.plugins.records import canonical
 
 CORE = "tensorplay-core"
 UMBRELLA = "tensorplay"

@@ -1,0 +1,164 @@
+"""Random numbers: in range, of the right mean, the same for the same seed and state, and not the same twice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from tensorplay_core.errors import BackendError
+from tensorplay_core.testing.suite.calls import Skip
+from tensorplay_core.testing.suite.device_checks import Check, of_device
+from tensorplay_core.testing.suite.outcome import Finding, Outcome
+from tensorplay_core.testing.suite.subject import Subject
+from tensorplay_core.types.dtype import by_name
+
+COUNT = 20_000
+"""So many numbers are drawn where their distribution is looked at."""
+SIGMAS = 6
+"""A mean further off than this is no chance: about 2 in a thousand million."""
+
+
+def random(subject: Subject) -> Iterator[Outcome]:
+    """``rand``, ``randn`` and ``randperm`` in each floating dtype, seeds and states."""
+    checks: list[Check] = []
+    for dtype in subject.dtypes:
+        if by_name(dtype).is_inexact:
+            checks += [partial(_rand, subject, dtype), partial(_randn, subject, dtype)]
+            checks += [partial(_repeats, subject, name, dtype) for name in ("rand", "randn")]
+    checks += [partial(_randperm, subject), partial(_state, subject), partial(_generators_apart, subject)]
+    yield from of_device(subject, "random", checks)
+
+
+def _draw(subject: Subject, name: str, count: int, dtype: str) -> Any:
+    function = getattr(subject.tp, name)
+    return function(count, dtype=getattr(subject.tp, dtype), device=subject.device)
+
+
+def _program(subject: Subject, name: str, dtype: str, seed: int, *more: str) -> str:
+    call = f'tp.{name}({COUNT}, dtype=tp.{dtype}, device="{subject.device}")'
+    return "\n".join(["import tensorplay as tp", "", f"tp.manual_seed({seed})", f"x = {call}", *more])
+
+
+def _seeded(subject: Subject, *what: str) -> int:
+    seed = subject.rng("random", *what).getrandbits(32)
+    subject.tp.manual_seed(seed)
+    return seed
+
+
+def _distribution(
+    subject: Subject, name: str, dtype: str, mean: float, variance: float, inside: Callable[[float], bool]
+) -> None:
+    """Draws numbers and looks at each, their mean, their variance and how many are different."""
+    seed = _seeded(subject, name, dtype)
+    x = _draw(subject, name, COUNT, dtype)
+    if x.dtype.name != dtype or tuple(x.shape) != (COUNT,) or str(x.device) != subject.place:
+        raise Finding(
+            f"{name} gives {x.dtype.name}{list(x.shape)} on {x.device}; {dtype}[{COUNT}] on {subject.place} is right",
+            _program(subject, name, dtype, seed, "print(x.dtype, x.shape, x.device)"),
+        )
+    program = _program(subject, name, dtype, seed, "print(x.mean(), (x * x).mean() - x.mean() ** 2)", "print(x)")
+    drawn = x.tolist()
+    parts = [[z.real for z in drawn], [z.imag for z in drawn]] if by_name(dtype).is_complex else [drawn]
+    for part in parts:
+        what = _odd(part, dtype, mean, variance / len(parts) if name == "randn" else variance, inside)
+        if what:
+            raise Finding(f"{name} in {dtype} draws {what}", program)
+    if len(parts) > 1:
+        product = math.fsum((a - mean) * (b - mean) for a, b in zip(*parts, strict=True)) / COUNT
+        if abs(product) > SIGMAS * variance / math.sqrt(COUNT):
+            raise Finding(f"{name} in {dtype} draws real and imaginary parts that depend on each other", program)
+
+
+def _odd(drawn: list[float], dtype: str, mean: float, variance: float, inside: Callable[[float], bool]) -> str:
+    """Returns what is wrong with some numbers, or an empty text."""
+    wrong = next((value for value in drawn if not inside(value)), None)
+    if wrong is not None:
+        return repr(wrong)
+    found = math.fsum(drawn) / COUNT
+    spread = math.fsum((value - mean) ** 2 for value in drawn) / COUNT
+    coarse = 2 ** -(8 if dtype == "bfloat16" else 11 if dtype == "float16" else 24)
+    far = abs(found - mean) > SIGMAS * math.sqrt(variance / COUNT) + coarse
+    if far or abs(spread / variance - 1) > SIGMAS * math.sqrt(3 / COUNT) + 4 * coarse:
+        return f"numbers of mean {found:.4g} and variance {spread:.4g}; about {mean} and {variance:.4g} is right"
+    different = len(set(drawn))
+    few = different < (60 if dtype in ("float16", "bfloat16") else COUNT // 2)
+    return f"only {different} different numbers among {COUNT}" if few else ""
+
+
+def _rand(subject: Subject, dtype: str) -> None:
+    _distribution(subject, "rand", dtype, 0.5, 1 / 12, lambda value: 0 <= value < 1)
+
+
+def _randn(subject: Subject, dtype: str) -> None:
+    _distribution(subject, "randn", dtype, 0.0, 1.0, math.isfinite)
+
+
+def _repeats(subject: Subject, name: str, dtype: str) -> None:
+    seed = _seeded(subject, name, dtype, "seed")
+    first = _draw(subject, name, 50, dtype).tolist()
+    other = _draw(subject, name, 50, dtype).tolist()
+    subject.tp.manual_seed(seed)
+    again = _draw(subject, name, 50, dtype).tolist()
+    others = [seed + 1, seed ^ 1 << subject.rng("random", name, dtype, "bit").randrange(8, 32)]
+    drawn = {}
+    for one in others:
+        subject.tp.manual_seed(one)
+        drawn[one] = _draw(subject, name, 50, dtype).tolist()
+    more = [f"tp.manual_seed({seed})", f'print(x - tp.{name}({COUNT}, dtype=tp.{dtype}, device="{subject.device}"))']
+    program = _program(subject, name, dtype, seed, *more)
+    if first != again:
+        raise Finding(f"{name} in {dtype} draws other numbers after the same manual_seed({seed})", program)
+    if first == other:
+        raise Finding(f"{name} in {dtype} draws the same numbers twice", program)
+    for one, found in drawn.items():
+        if first == found:
+            raise Finding(f"{name} in {dtype} draws the same numbers for the seeds {seed} and {one}", program)
+
+
+def _randperm(subject: Subject) -> None:
+    seed = _seeded(subject, "randperm")
+    drawn = [subject.tp.randperm(50, device=subject.device).tolist() for _ in range(2)]
+    call = f'tp.randperm(50, device="{subject.device}")'
+    program = "\n".join(["import tensorplay as tp", "", f"tp.manual_seed({seed})", f"print({call}, {call})"])
+    if any(sorted(one) != [*range(50)] for one in drawn):
+        raise Finding("randperm(50) gives no permutation of 0 to 49", program)
+    subject.tp.manual_seed(seed)
+    if subject.tp.randperm(50, device=subject.device).tolist() != drawn[0] or drawn[0] == drawn[1]:
+        raise Finding("randperm: the same seed gives another permutation, or two draws the same one", program)
+
+
+def _state(subject: Subject) -> None:
+    from tensorplay_core.ops import settings
+
+    try:
+        state = settings.get_rng_state(subject.device)
+    except BackendError as error:
+        if "does not implement" in str(error):  # it is optional
+            raise Skip from None
+        raise
+    first = _draw(subject, "rand", 20, "float32").tolist()
+    settings.set_rng_state(state, subject.device)
+    if _draw(subject, "rand", 20, "float32").tolist() != first:
+        device = f'"{subject.device}"'
+        program = (
+            f"import tensorplay as tp\n\nstate = tp.get_rng_state({device})\nx = tp.rand(20, device={device})\n"
+            f"tp.set_rng_state(state, {device})\nprint(x - tp.rand(20, device={device}))"
+        )
+        raise Finding("after set_rng_state other numbers are drawn than after get_rng_state", program)
+
+
+def _generators_apart(subject: Subject) -> None:
+    """Drawing on another device must not change what is drawn here."""
+    if subject.device == "cpu":
+        raise Skip
+    seed = _seeded(subject, "apart")
+    first = _draw(subject, "rand", 20, "float32").tolist()
+    subject.tp.manual_seed(seed)
+    subject.tp.rand(7, device="cpu")
+    if _draw(subject, "rand", 20, "float32").tolist() != first:
+        program = _program(
+            subject, "rand", "float32", seed, f"tp.manual_seed({seed})", "tp.rand(7)", "# not x any more"
+        )
+        raise Finding("numbers that the cpu draws change what the device draws", program)

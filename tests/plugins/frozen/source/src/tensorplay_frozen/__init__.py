@@ -1,0 +1,1 @@
+"""A plugin built against plugin API 1.0."""
