@@ -44,9 +44,7 @@ class Entered:
         with self._lock:
             self._open.append((threading.get_ident(), scope))
 
-    def leave(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def leave(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Leaves the scope that this thread entered last, or where it entered none, the last of all."""
         thread = threading.get_ident()
         with self._lock:
