@@ -31,14 +31,14 @@ def narrow(request: pytest.FixtureRequest) -> Iterator[str]:
 
         return run
 
-    devices.install("narrow", api, 1, "a test")
-    lib = tp.library.Library("tp", "IMPL", "narrow")
+    devices.install("narrowtoy", api, 1, "a test")
+    lib = tp.library.Library("tp", "IMPL", "narrowtoy")
     for name, kernel in kernels(np, random=api.random).items():
         if name not in getattr(request, "param", ()):
             lib.impl(name, in_int32(kernel) if name in INTEGRAL else kernel)
-    yield "narrow"
+    yield "narrowtoy"
     lib.close()
-    devices.uninstall("narrow")
+    devices.uninstall("narrowtoy")
 
 
 def test_the_widest_signed_integer_is_the_default():
@@ -53,7 +53,7 @@ def test_every_place_where_nobody_gave_a_dtype(narrow):
     made = [x, tp.arange(3, device=narrow), tp.full((2,), 1, device=narrow), tp.randperm(3, device=narrow)]
     made += [x.sum(), flags.sum(), x.argmax(), x.max(0)[1], flags + 1, tp.where(flags, 1, 0), x * 2]
     assert [tensor.dtype for tensor in made] == [tp.int32] * len(made)
-    for call, dtype in (("sum(bool[3] narrow)", "int32"), ("argmax(float32[3] narrow)", "int32")):
+    for call, dtype in (("sum(bool[3] narrowtoy)", "int32"), ("argmax(float32[3] narrowtoy)", "int32")):
         assert tp.explain(call).result.dtypes == (dtype,)
     loss = tp.cross_entropy(tp.tensor([[2.0, 0.0]], device=narrow), tp.tensor([0], device=narrow), ignore_index=1)
     assert loss.item() == pytest.approx(0.12692801)
@@ -87,7 +87,7 @@ def test_what_runs_on_the_host_comes_back_in_it(narrow, monkeypatch):
     monkeypatch.setattr(fallbacks, "mode", "allow")
     x = tp.tensor([[3, 1], [2, 4]], device=narrow)
     made = [x.argmax(), x.max(0)[1], x.sum(), tp.randperm(3, device=narrow)]
-    assert [str(tensor.device) for tensor in made] == ["narrow:0"] * 4
+    assert [str(tensor.device) for tensor in made] == ["narrowtoy:0"] * 4
     assert [tensor.dtype for tensor in made] == [tp.int32] * 4 and made[0].item() == 3
     with pytest.raises(DTypeError, match="int64"):
         tp.randperm(3, dtype=tp.int64, device=narrow)

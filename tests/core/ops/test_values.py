@@ -65,6 +65,8 @@ def sigmoid(x: Any) -> Any:
 
 
 def sgn(x: Any) -> Any:
+    if x.dtype.kind == "b":  # NumPy has no sign of a bool
+        return x
     if x.dtype.kind != "c":
         return np.sign(x)
     with np.errstate(all="ignore"):
