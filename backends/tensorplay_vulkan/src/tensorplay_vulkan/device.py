@@ -11,7 +11,7 @@ from tensorplay_core.errors import ShapeError
 from tensorplay_core.plugins import DeviceAPI
 from tensorplay_core.tensor import meta_array
 from tensorplay_vulkan.array import DTYPES, VulkanArray
-from tensorplay_vulkan.elementwise import contiguous, is_contiguous, packed
+from tensorplay_vulkan.elementwise import contiguous, packed
 from tensorplay_vulkan.gpu import Gpu
 
 
@@ -87,7 +87,7 @@ class VulkanDevice(DeviceAPI):
 
     def is_contiguous(self, array: Any) -> bool:
         """Whether the elements lie in C order without gaps."""
-        return is_contiguous(array)
+        return meta_array.is_contiguous(array)
 
     def strides(self, array: Any) -> tuple[int, ...]:
         """Returns the strides in elements."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tensorplay_core.tensor.meta_array import is_contiguous
 from tensorplay_vulkan import wgsl
 from tensorplay_vulkan.array import Shape, VulkanArray, VulkanDType
 from tensorplay_vulkan.gpu import WORKGROUP, Gpu
@@ -166,15 +167,3 @@ def packed(gpu: Gpu, array: VulkanArray, dtype: VulkanDType | None = None) -> Vu
 def contiguous(gpu: Gpu, array: VulkanArray) -> VulkanArray:
     """Returns the array itself where its elements lie in C order without gaps, else a copy that does."""
     return array if is_contiguous(array) else packed(gpu, array)
-
-
-def is_contiguous(array: VulkanArray) -> bool:
-    """Whether the elements lie in C order without gaps; the stride of a dim of one element means nothing."""
-    step = 1
-    for size, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
-        if size == 0:
-            return True
-        if size != 1 and stride != step:
-            return 0 in array.shape
-        step *= size
-    return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
+from typing import Protocol
 
 from tensorplay_core.errors import ArgumentError, NoDataError, fix
 from tensorplay_core.types.dtype import DType
@@ -102,7 +103,14 @@ def contiguous_strides(shape: Sequence[int]) -> Shape:
     return tuple(reversed(strides))
 
 
-def is_contiguous(array: MetaArray) -> bool:
+class Strided(Protocol):
+    """What lies in memory by strides, in elements: the arrays here, and those of a backend that keeps its own."""
+
+    shape: Shape
+    strides: Shape
+
+
+def is_contiguous(array: Strided) -> bool:
     """Whether the elements lie in C order without gaps; the stride of a dim of one element means nothing."""
     step = 1
     for size, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
