@@ -13,6 +13,7 @@ from tensorplay_core.dispatch.fallbacks import HOST
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import BACKENDS, PAGE, DispatchKey, key_name
 from tensorplay_core.dispatch.operator import Operator
+from tensorplay_core.ops import explain_fast
 from tensorplay_core.ops import explain_road as roads
 from tensorplay_core.ops.arguments import plan_of, tensors_in
 from tensorplay_core.ops.call import key_set_of_call
@@ -230,7 +231,7 @@ def explain_call(call: Call, keys: KeySet | None = None, absent: Absent | None =
     elif call.slow:
         fast = (False, call.slow)
     else:
-        fast = roads.fast_path(call.op, call.args, call.kwargs, call.given)
+        fast = explain_fast.fast_path(call.op, call.args, call.kwargs, call.given)
     return Explanation(call, keys, steps, fast, result, _device(call), absent.why if absent is not None else "")
 
 

@@ -11,19 +11,17 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tensorplay_core.dispatch import active, devices, fallbacks
+from tensorplay_core.dispatch import devices, fallbacks
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.integers import default_integer, integer_among
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import AUTOGRAD, BACKENDS, PAGE, DispatchKey, family_of, key_name
 from tensorplay_core.dispatch.operator import Operator, Registration
 from tensorplay_core.dispatch.resolution import Step, at_key, ends, why_no_composite
-from tensorplay_core.dispatch.tensor_type import TensorType, unresolved
 from tensorplay_core.errors import TensorPlayError
 from tensorplay_core.ops import autograd_kernels, inplace, kernels, slots, typing_rules
-from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of, tensors_in
+from tensorplay_core.ops.arguments import plan_of, tensors_in
 from tensorplay_core.profiler.events import kernel_label
-from tensorplay_core.tensor.tensor import TensorBase
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.dtype import DType
 
@@ -186,7 +184,7 @@ def recording(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> st
     tensors = list(tensors_in(args, kwargs))
     if not tensors:
         return "it has no tensor inputs"
-    needing = [name for name, value in _named(op, args, kwargs) if _has_node(value)]
+    needing = [name for name, value in _named(op, args, kwargs) if has_node(value)]
     if not needing:
         return "no input requires grad"
     if not STATE.get().grad:
@@ -199,7 +197,8 @@ def _named(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[
     return [*pairs, *kwargs.items()]
 
 
-def _has_node(value: Any) -> bool:
+def has_node(value: Any) -> bool:
+    """Whether a tensor among the values has a node, so that a gradient reaches it."""
     return any(tensor._node is not None for tensor in tensors_in((value,), {}))
 
 
@@ -287,118 +286,7 @@ class StandIn:
         self.shape = shape
 
 
-# -------------------------------------------------------------------------------------------------------- the fast path
-
-
-def fast_path(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], given: tuple[Any, ...]) -> tuple[bool, str]:
-    """Returns whether the operator's public function serves a call on its fast path, and why.
-
-    Args:
-        op: the operator.
-        args: the positional arguments as the dispatcher sees them.
-        kwargs: the keyword-only ones that differ from their defaults.
-        given: the positional arguments as they were given, numbers among them.
-    """
-    reason = _no_fast_function(op) or _special() or _numbers(op, given) or _changed(op, args, kwargs)
-    reason = reason or (_write(op, args) if op.functional is not None else _nodes(op, args)) or _types(op, args)
-    if reason:
-        return False, reason
-    type = args[plan_of(op).tensor_positions[-1]]._type
-    if slots.kernel_for(op, type) is None:
-        return False, "the type's slot stays empty: the kernel, or a layer above it, is not one that a slot can hold"
-    if type.__dict__.get(op.slot) is unresolved:
-        return True, "from the second call on; the first resolves the kernel into the slot of this type"
-    return True, "the slot of this type holds the kernel"
-
-
-def _no_fast_function(op: Operator) -> str:
-    if op.fast:
-        return ""
-    if op.composite == "implicit":
-        return "the operator decomposes into others"
-    if plan_of(op).returns != 1:
-        return "it has several results"
-    if not plan_of(op).tensor_positions:
-        return "it takes no tensors"
-    return "no fast path is generated for this operator"
-
-
-def _special() -> str:
-    state = STATE.get()
-    if state.probe is not None:
-        return "a profiler or a trace is open"
-    if active.probe is not None:
-        return "the process is traced"
-    if active.special:
-        return "a scope is open, here or in another thread, that may change the road (mode, profiler, excluded keys)"
-    return ""
-
-
-def _numbers(op: Operator, given: tuple[Any, ...]) -> str:
-    plan = plan_of(op)
-    chooses = any(spec.name in NOT_PROMOTED for spec in plan.positional)
-    for place, i in enumerate(plan.tensor_positions):
-        value = given[i] if i < len(given) else None
-        if value is None or isinstance(value, TensorBase):
-            continue
-        if place == 0 and not chooses:
-            return f"{plan.positional[i].name} is a number, not a tensor"
-        if value.__class__ not in (int, float):
-            return f"{value!r} is not among the cached scalars, which are ints and floats"
-    return ""
-
-
-def _changed(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    if kwargs:
-        return f"{', '.join(kwargs)} differ{'s' * (len(kwargs) == 1)} from the default"
-    for spec, value in zip(plan_of(op).positional, args, strict=True):
-        if spec.kind in ("ScalarType", "Device") and value != spec.default:
-            return f"{spec.name} differs from the default"
-    return ""
-
-
-def _types(op: Operator, args: tuple[Any, ...]) -> str:
-    plan = plan_of(op)
-    found = [(plan.positional[i].name, args[i]) for i in plan.tensor_positions]
-    if any(not isinstance(value, TensorBase) for _, value in found):
-        return "an optional tensor is missing"
-    typed = [(name, value._type) for name, value in found if name not in NOT_PROMOTED] or [
-        (name, value._type) for name, value in found
-    ]
-    name, first = typed[0]
-    for other, type in typed[1:]:
-        if type is not first:
-            return f"{name} and {other} are of different types: {_kind(first)} and {_kind(type)}"
-    for other, value in found:
-        if other in NOT_PROMOTED and value._type is not first.bool_type:
-            return f"{other} is {_kind(value._type)}, not the bool of {name}'s device"
-    return "sparse tensors and wrappers always take the slow path" if first.special else ""
-
-
-def _kind(type: TensorType) -> str:
-    return f"{type.dtype.name} on {type.device}" + " (inference)" * type.inference
-
-
-def _nodes(op: Operator, args: tuple[Any, ...]) -> str:
-    if op.node is None and op.promote not in ("bool", "index") and _has_node(args):
-        return "an input has a gradient and the operator has no formula to record inline"
-    return ""
-
-
-def _write(op: Operator, args: tuple[Any, ...]) -> str:
-    target = args[0]
-    if active.inference or target._type.inference:
-        return "inference mode is on, or the tensor is of it; the write is checked first"
-    if target._version is not None and target._version[1]:
-        return "the tensor shares its memory with a view; the write is checked first"
-    if _has_node(args) and STATE.get().grad:
-        return "a gradient is recorded, which a write checks first"
-    if any(t._array.shape not in ((), target._array.shape) for t in tensors_in(args, {})):
-        return "the shapes differ; the write is checked first"
-    return ""
-
-
 __all__ = [
-    "MISSING", "PROMISED", "RUNS", "SKIPPED", "UNREACHED", "Result", "RoadStep", "StandIn", "fast_path", "kernel_label",
+    "MISSING", "PROMISED", "RUNS", "SKIPPED", "UNREACHED", "Result", "RoadStep", "StandIn", "has_node", "kernel_label",
     "left_out", "recording", "result_dtype", "result_of", "road", "short_location",
 ]  # fmt: skip

@@ -1,0 +1,125 @@
+"""Whether a call takes the fast path, and if not, which of its conditions the call does not meet.
+
+The conditions are those that the generated functions test, asked one by one, so that the answer can be put into words.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorplay_core.dispatch import active
+from tensorplay_core.dispatch.context import STATE
+from tensorplay_core.dispatch.operator import Operator
+from tensorplay_core.dispatch.tensor_type import TensorType, unresolved
+from tensorplay_core.ops import slots
+from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of, tensors_in
+from tensorplay_core.ops.explain_road import has_node
+from tensorplay_core.tensor.tensor import TensorBase
+
+
+def fast_path(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], given: tuple[Any, ...]) -> tuple[bool, str]:
+    """Returns whether the operator's public function serves a call on its fast path, and why.
+
+    Args:
+        op: the operator.
+        args: the positional arguments as the dispatcher sees them.
+        kwargs: the keyword-only ones that differ from their defaults.
+        given: the positional arguments as they were given, numbers among them.
+    """
+    reason = _no_fast_function(op) or _special() or _numbers(op, given) or _changed(op, args, kwargs)
+    reason = reason or (_write(op, args) if op.functional is not None else _nodes(op, args)) or _types(op, args)
+    if reason:
+        return False, reason
+    type = args[plan_of(op).tensor_positions[-1]]._type
+    if slots.kernel_for(op, type) is None:
+        return False, "the type's slot stays empty: the kernel, or a layer above it, is not one that a slot can hold"
+    if type.__dict__.get(op.slot) is unresolved:
+        return True, "from the second call on; the first resolves the kernel into the slot of this type"
+    return True, "the slot of this type holds the kernel"
+
+
+def _no_fast_function(op: Operator) -> str:
+    if op.fast:
+        return ""
+    if op.composite == "implicit":
+        return "the operator decomposes into others"
+    if plan_of(op).returns != 1:
+        return "it has several results"
+    if not plan_of(op).tensor_positions:
+        return "it takes no tensors"
+    return "no fast path is generated for this operator"
+
+
+def _special() -> str:
+    state = STATE.get()
+    if state.probe is not None:
+        return "a profiler or a trace is open"
+    if active.probe is not None:
+        return "the process is traced"
+    if active.special:
+        return "a scope is open, here or in another thread, that may change the road (mode, profiler, excluded keys)"
+    return ""
+
+
+def _numbers(op: Operator, given: tuple[Any, ...]) -> str:
+    plan = plan_of(op)
+    chooses = any(spec.name in NOT_PROMOTED for spec in plan.positional)
+    for place, i in enumerate(plan.tensor_positions):
+        value = given[i] if i < len(given) else None
+        if value is None or isinstance(value, TensorBase):
+            continue
+        if place == 0 and not chooses:
+            return f"{plan.positional[i].name} is a number, not a tensor"
+        if value.__class__ not in (int, float):
+            return f"{value!r} is not among the cached scalars, which are ints and floats"
+    return ""
+
+
+def _changed(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    if kwargs:
+        return f"{', '.join(kwargs)} differ{'s' * (len(kwargs) == 1)} from the default"
+    for spec, value in zip(plan_of(op).positional, args, strict=True):
+        if spec.kind in ("ScalarType", "Device") and value != spec.default:
+            return f"{spec.name} differs from the default"
+    return ""
+
+
+def _types(op: Operator, args: tuple[Any, ...]) -> str:
+    plan = plan_of(op)
+    found = [(plan.positional[i].name, args[i]) for i in plan.tensor_positions]
+    if any(not isinstance(value, TensorBase) for _, value in found):
+        return "an optional tensor is missing"
+    typed = [(name, value._type) for name, value in found if name not in NOT_PROMOTED] or [
+        (name, value._type) for name, value in found
+    ]
+    name, first = typed[0]
+    for other, type in typed[1:]:
+        if type is not first:
+            return f"{name} and {other} are of different types: {_kind(first)} and {_kind(type)}"
+    for other, value in found:
+        if other in NOT_PROMOTED and value._type is not first.bool_type:
+            return f"{other} is {_kind(value._type)}, not the bool of {name}'s device"
+    return "sparse tensors and wrappers always take the slow path" if first.special else ""
+
+
+def _kind(type: TensorType) -> str:
+    return f"{type.dtype.name} on {type.device}" + " (inference)" * type.inference
+
+
+def _nodes(op: Operator, args: tuple[Any, ...]) -> str:
+    if op.node is None and op.promote not in ("bool", "index") and has_node(args):
+        return "an input has a gradient and the operator has no formula to record inline"
+    return ""
+
+
+def _write(op: Operator, args: tuple[Any, ...]) -> str:
+    target = args[0]
+    if active.inference or target._type.inference:
+        return "inference mode is on, or the tensor is of it; the write is checked first"
+    if target._version is not None and target._version[1]:
+        return "the tensor shares its memory with a view; the write is checked first"
+    if has_node(args) and STATE.get().grad:
+        return "a gradient is recorded, which a write checks first"
+    if any(t._array.shape not in ((), target._array.shape) for t in tensors_in(args, {})):
+        return "the shapes differ; the write is checked first"
+    return ""
