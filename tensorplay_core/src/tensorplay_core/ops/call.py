@@ -229,8 +229,8 @@ def run_composite(
         raise kernel_missing(op, keys, why, at=at, kwargs=kwargs)
     if at is not None and registration.owner != slots.CORE:  # core's own forward to an operator that counts for itself
         fallbacks.count(op, at, "composite")
-    token = _composites.set((*running, mark))
     cells = kernels.before_writes(op, args, kwargs) if op.functional is None and plan_of(op).written else ()
+    token = _composites.set((*running, mark))
     try:
         if registration.with_keyset:
             result = registration.function(keys, *args, **kwargs)
