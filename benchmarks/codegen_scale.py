@@ -103,13 +103,22 @@ def _function(operator: Operator) -> str:
 
 def _derivative(operator: Operator) -> str:
     lines = [f"- name: {PACKAGE}::{operator.signature}"]
-    lines += [f"  {key}: {text if key in NOT_FORMULAS else json.dumps(text)}" for key, text in operator.formulas]
+    lines += [f"  {key}: {text if key in NOT_FORMULAS else json.dumps(text)}" for key, text in _gradients(operator)]
     return "\n".join([*lines, ""])
+
+
+def _gradients(operator: Operator) -> list[tuple[str, str]]:
+    """Returns the fields of a record but for PyTorch's forward-mode rules, whose helpers take dual tensors.
+
+    Forward rules are made of the gradients instead.
+    """
+    inputs = {argument.name for argument in parse_schema(operator.signature).arguments}
+    return [(k, text) for k, text in operator.formulas if k in NOT_FORMULAS or inputs & {*k.split(", ")}]
 
 
 def helpers(operators: list[Operator]) -> list[str]:
     """Returns the functions in the formulas that are no operators: PyTorch's own helpers of its gradients."""
-    formulas = [text for operator in operators for key, text in operator.formulas if key not in NOT_FORMULAS]
+    formulas = [text for operator in operators for key, text in _gradients(operator) if key not in NOT_FORMULAS]
     calls = {node.function for text in formulas for node in ast.walk(parse_formula(text)) if isinstance(node, ast.Call)}
     return sorted(calls - {_name(operator) for operator in operators} - {"len"})
 

@@ -2,17 +2,20 @@
 
 Each mutation is made in a copy of the package, which the suite then runs over, on devices that come through the changed
 line: ``loopback`` (the kernels over NumPy), ``strict`` (over array-api-strict, without NumPy's spellings and as if its
-arrays were immutable) or ``cpu``. A first run with marked statements says which operators reach which line, so that a
-mutation costs seconds. One that lives through ``--quick`` is tried with the whole suite.
+arrays were immutable), ``narrow`` (the same with 32 bits and arrays that can be written to), ``fixed`` (NumPy, as if
+its arrays were immutable) or ``cpu``, which has bfloat16. A first run with marked statements says which operators reach
+which line, so that a mutation costs seconds. One that lives through ``--quick`` is tried with the whole suite.
 
-Survivors that a person found to change nothing are in ``data/suite_mutations.yaml``, each with the reason; they are not
-counted. Exit code 1 where less than ``--least`` of the others are killed.
+Survivors that a person found to be equivalent are in ``data/suite_mutations.yaml``, each with the reason; the figure is
+the share of all others that were killed. ``--entries`` prints what is new as entries for that file. Exit code 1 where
+the figure is less than ``--least``.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import secrets
@@ -28,24 +31,35 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-from suite_mutations_sites import Mutation, drawn, marked, sites
-from suite_mutations_worker import LOADING, STRICT
+from suite_mutations_judged import COST, EQUIVALENT, Entry, entry_text, expired, judged
+from suite_mutations_sites import Identity, Mutation, drawn, marked, sites
+from suite_mutations_worker import FIXED, LOADING, NARROW, STRICT
 
 from tensorplay_core.cli.waiting import Waiting
 
 HERE = Path(__file__).parent
 JUDGED = HERE / "data" / "suite_mutations.yaml"
+CPU = "cpu"
 PACKAGES = {
-    "arrays": ("tensorplay_composite", "arrays/*.py", ("loopback", STRICT)),
-    "cpu": ("tensorplay_cpu", "*.py", ("cpu",)),
+    "arrays": ("tensorplay_composite", "arrays/*.py", ("loopback", STRICT, NARROW, FIXED, CPU)),
+    "cpu": ("tensorplay_cpu", "*.py", (CPU,)),
 }
 """What can be mutated: a package, its files, and the devices that run them."""
-OTHERS = ("tensorplay_core", "tensorplay_composite", "tensorplay_cpu", "tensorplay_loopback")
+OTHERS = ("tensorplay", "tensorplay_core", "tensorplay_composite", "tensorplay_cpu", "tensorplay_loopback")
+ONLY = {
+    NARROW: ("arrays/_support.py", "arrays/creation.py", "arrays/device.py"),
+    FIXED: ("arrays/creation.py", "arrays/device.py", "arrays/scatter.py"),
+    CPU: ("arrays/random.py",),
+}
+"""Devices after the first that are there for the sake of some files."""
+LONG = "memory"
+"""The check that comes last, as it takes as long as many others."""
 STATEFUL = ("arrays/_support.py", "arrays/device.py", "arrays/math.py", "math.py")
 """Files whose functions remember: the operator that comes first to a line is not the only one that feels it."""
-LIMIT, SLOWER = 60.0, 5
-"""A run that takes so many seconds more than so many times what the whole quick run of the device took does not end."""
+LIMIT, SLOWER, WAITING = 60, 10, 5
+"""A run counts as one without an end after so many seconds of processor time, so many times what the quick run of the
+device took if that is more; or after so many times that without coming back, as two threads that wait for each other.
+"""
 
 
 class Verdict(NamedTuple):
@@ -55,10 +69,10 @@ class Verdict(NamedTuple):
         mutation: the change.
         killed: the failure that the suite reported; empty where it reported none.
         device: where.
-        how: "quick" or "whole"; "judged" for a survivor that changes nothing; "unreached" where no operator came
-            through its line; "survived".
+        how: "quick" or "whole", whichever run killed it; "equivalent" or "cost only" for one that lives and was judged
+            so; "survived"; "unreached" where no operator came through its line.
         seconds: how long it took.
-        reason: why it changes nothing.
+        reason: what was found out about it.
     """
 
     mutation: Mutation
@@ -85,11 +99,12 @@ class Laboratory:
         seed: the seed of the suite.
         operators: the only operators to run; None for all, and the checks of the device.
         quick: do not try the whole suite on what its quick run lets live.
+        trust: do not run what was judged equivalent or a matter of cost.
     """
 
-    def __init__(self, package: str, seed: int, operators: list[str] | None, quick: bool) -> None:
+    def __init__(self, package: str, seed: int, operators: list[str] | None, quick: bool, trust: bool) -> None:
         self.name, self.pattern, self.devices = PACKAGES[package]
-        self.seed, self.operators, self.quick = seed, operators, quick
+        self.seed, self.operators, self.quick, self.trust = seed, operators, quick, trust
         self._folder = tempfile.TemporaryDirectory(prefix="suite_mutations_")
         self.base = Path(self._folder.name) / "base"
         for one in OTHERS:
@@ -97,6 +112,8 @@ class Laboratory:
             assert spec is not None and spec.origin is not None
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(Path(spec.origin).parent, self.base / one, ignore=ignored)
+        # Beside the packages, for the folder of a script comes before every other where modules are looked for.
+        self.worker = shutil.copy(HERE / "suite_mutations_worker.py", self._folder.name)
         self.source = self.base / self.name
         self.reached: dict[str, dict[str, set[str]]] = {}
         self.seconds: dict[str, float] = {}
@@ -106,22 +123,22 @@ class Laboratory:
 
     def suite(self, device: str, names: list[str] | None, *, quick: bool, changed: dict[str, bytes]) -> dict[str, Any]:
         """Runs the suite over a copy of the package in which some files are others; it counts as hung after a while."""
-        limit = LIMIT + SLOWER * self.seconds[device] if device in self.seconds else None
+        limit = max(LIMIT, round(SLOWER * self.seconds[device])) if device in self.seconds else 0
         with tempfile.TemporaryDirectory(dir=self._folder.name) as folder:
             if changed:
                 shutil.copytree(self.source, Path(folder) / self.name)
             for file, text in changed.items():
                 (Path(folder) / self.name / file).write_bytes(text)
             path = os.pathsep.join([folder, str(self.base)])
-            asked = json.dumps({"device": device, "seed": self.seed, "quick": quick, "names": names})
+            asked = json.dumps({"device": device, "seed": self.seed, "quick": quick, "names": names, "seconds": limit})
             try:
                 done = subprocess.run(
-                    [sys.executable, str(HERE / "suite_mutations_worker.py")], input=asked, text=True, cwd=folder,
-                    capture_output=True, timeout=limit, check=False,
+                    [sys.executable, str(self.worker)], input=asked, text=True, cwd=folder,
+                    capture_output=True, timeout=WAITING * limit or None, check=False,
                     env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
                 )  # fmt: skip
             except subprocess.TimeoutExpired:
-                return {"failed": f"nothing came back within {limit:.0f} s" if quick else ""}
+                return {"failed": f"nothing came back within {WAITING * limit} s"}
         lines = done.stdout.splitlines()
         if done.returncode or not lines:
             return {"failed": f"the process ended with {done.returncode}: {done.stderr.strip()[-200:]}"}
@@ -131,18 +148,21 @@ class Laboratory:
         """Finds out which operators of a device reach which statement; the suite must be content with all of it."""
         texts = {path.relative_to(self.source).as_posix(): path.read_text() for path in self.files()}
         changed = {file: marked(file, text).encode() for file, text in texts.items()}
-        begin = time.perf_counter()
         found = self.suite(device, self.operators, quick=True, changed=changed)
-        self.seconds[device] = time.perf_counter() - begin
         if found["failed"]:
             sys.exit(f"nothing is mutated, and the suite fails on {device}: {found['failed']}")
+        self.seconds[device] = found["seconds"]
         self.reached[device] = {name: set(places) for name, places in found["reached"].items()}
+        if not any(self.reached[device].values()):
+            sys.exit(f"no operator of {device} comes through {self.pattern}: another copy of the package was run")
 
     def files(self) -> list[Path]:
         return [path for path in self.source.glob(self.pattern) if path.suffix == ".py"]
 
     def concerned(self, device: str, one: Mutation) -> list[str] | None:
         """Returns the operators that reach a mutation, the likeliest first; None where the device does not."""
+        if device != self.devices[0] and one.file not in ONLY.get(device, (one.file,)):
+            return None
         reached, place = self.reached[device], f"{one.file}:{one.statement}"
         everything = [name for name in reached if name != LOADING]
         if one.statement == 0 or place in reached[LOADING]:
@@ -152,35 +172,35 @@ class Laboratory:
             if names and one.file in STATEFUL:
                 names += [name for name in everything if name not in names]
         own = (one.hint, one.function.rpartition(".")[2])
-        return sorted(names, key=lambda name: name.rstrip("_") not in own and name not in own) or None
 
-    def judge(self, one: Mutation, reasons: dict[Any, str]) -> Verdict:
-        """Runs the suite over a mutation, first quickly."""
+        def unlikely(name: str) -> tuple[bool, bool, float]:
+            lines = [
+                int(line) for file, _, line in (place.partition(":") for place in reached[name]) if file == one.file
+            ]
+            far = min((abs(line - one.line) for line in lines), default=math.inf)
+            return name == LONG, name.rstrip("_") not in own and name not in own, far
+
+        return sorted(names, key=unlikely) or None
+
+    def judge(self, one: Mutation, entries: dict[Identity, Entry]) -> Verdict:
+        """Runs the suite over a mutation, first quickly; the whole suite only where nobody has judged it."""
         begin = time.perf_counter()
+        verdict, reason = entries.get(one.identity, ("", ""))
+        if self.trust and verdict in (EQUIVALENT, COST):
+            return Verdict(one, "", "", verdict, 0.0, reason)
         changed = {one.file: one.applied((self.source / one.file).read_bytes())}
         concerned = {device: self.concerned(device, one) for device in self.devices}
         runs = [(device, names, True) for device, names in concerned.items() if names]
         if not self.quick:
             runs += [(device, names, False) for device, names, _ in runs[:1]]  # on one of them will do
-        reason = reasons.get(key(one), "")
         for device, names, quick in runs:
-            if not quick and reason:
+            if not quick and verdict:
                 break
             if found := self.suite(device, names, quick=quick, changed=changed)["failed"]:
                 how = "quick" if quick else "whole"
                 return Verdict(one, found, device, how, time.perf_counter() - begin, reason)
-        how = "judged" if reason else "survived" if runs else "unreached"
+        how = verdict if verdict in (EQUIVALENT, COST) else "survived" if runs else "unreached"
         return Verdict(one, "", "", how, time.perf_counter() - begin, reason)
-
-
-def key(one: Mutation) -> tuple[str, str, str, str]:
-    return one.file, one.function, one.before, one.after
-
-
-def judged() -> dict[tuple[str, str, str, str], str]:
-    """Returns the mutations that change nothing, with the reason."""
-    found = yaml.safe_load(JUDGED.read_text()) or []
-    return {(one["file"], one["function"], one["before"], one["after"]): one["reason"] for one in found}
 
 
 class Bar(Waiting):
@@ -205,21 +225,22 @@ class Bar(Waiting):
         progress.update(task, total=self.total, completed=self.done, description=self.what)
 
 
-def experiment(args: argparse.Namespace) -> list[Verdict]:
-    """Draws the mutations and judges them."""
-    reasons = judged()
-    laboratory = Laboratory(args.package, args.seed, args.op or None, args.quick)
+def experiment(args: argparse.Namespace) -> tuple[list[Verdict], list[Identity]]:
+    """Draws the mutations and judges them; returns the verdicts, and the entries that have expired."""
+    entries = judged(JUDGED)
+    laboratory = Laboratory(args.package, args.seed, args.op or None, args.quick, args.trust)
     lock = threading.Lock()
     verdicts: list[Verdict] = []
     try:
         with Bar(args.count) as bar, ThreadPoolExecutor(args.jobs) as pool:
             list(pool.map(laboratory.explore, laboratory.devices))
             found = sites(laboratory.source, laboratory.pattern)
+            old = expired(entries, found)
             if args.op:  # only what these come through
                 found = [one for one in found if one.statement and reaches(laboratory, one)]
 
             def work(one: Mutation) -> None:
-                verdict = laboratory.judge(one, reasons)
+                verdict = laboratory.judge(one, entries)
                 with lock:
                     verdicts.append(verdict)
                     bar.step(f"{one.place}: {verdict.how}")
@@ -229,7 +250,7 @@ def experiment(args: argparse.Namespace) -> list[Verdict]:
             list(pool.map(work, drawn(found, args.count, random.Random(args.seed))))
     finally:
         laboratory.close()
-    return sorted(verdicts)
+    return sorted(verdicts), old
 
 
 def reaches(laboratory: Laboratory, one: Mutation) -> bool:
@@ -245,7 +266,7 @@ def reaches(laboratory: Laboratory, one: Mutation) -> bool:
 def line(verdict: Verdict) -> str:
     """Returns a verdict as one line."""
     one = verdict.mutation
-    begin = f"{verdict.how:9} {one.place} {one.function}: {flat(one.before)} → {flat(one.after)}"
+    begin = f"{verdict.how:10} {one.place} {one.function}: {flat(one.before)} → {flat(one.after)}"
     return f"{begin} [{verdict.device} {flat(verdict.killed, 90)}]" if verdict.killed else begin
 
 
@@ -257,23 +278,28 @@ def flat(text: str, width: int = 100) -> str:
 def report(verdicts: list[Verdict], seconds: float) -> dict[str, Any]:
     """Returns the counts and the verdicts as plain values."""
     killed = sum(bool(one.killed) for one in verdicts)
-    same = sum(one.how == "judged" for one in verdicts)
-    counted = len(verdicts) - same
+    same, cost = (sum(one.how == how for one in verdicts) for how in (EQUIVALENT, COST))
+    counted = len(verdicts) - same - cost
     return {
-        "mutations": len(verdicts), "killed": killed, "changing_nothing": same, "survived": counted - killed,
-        "ratio": round(killed / counted, 4) if counted else 1.0, "seconds": round(seconds, 1),
-        "verdicts": [one.as_dict() for one in verdicts],
+        "mutations": len(verdicts), "killed": killed, "equivalent": same, "cost_only": cost,
+        "survived": counted - killed, "ratio": round(killed / counted, 4) if counted else 1.0,
+        "seconds": round(seconds, 1), "verdicts": [one.as_dict() for one in verdicts],
     }  # fmt: skip
 
 
-def show(found: dict[str, Any], verdicts: Iterable[Verdict], seed: int) -> None:
+def show(found: dict[str, Any], verdicts: Iterable[Verdict], old: list[Identity], seed: int) -> None:
     for one in verdicts:
         if not one.killed:
             print(line(one))
-            print(f"          {one.mutation.kind}" + (f"; {one.reason}" if one.reason else ""))
-    counts = f"{found['killed']} of {found['mutations']} mutations killed, {found['changing_nothing']} change nothing"
-    ratio = f"{found['survived']} survived: {100 * found['ratio']:.1f} %"
-    print(f"{counts}, {ratio} in {found['seconds']:.0f} s (--seed {seed})")
+            print(f"           {one.mutation.kind}" + (f"; {one.reason}" if one.reason else ""))
+    for entry in old:
+        print(f"expired: {entry.file} {entry.function}: {flat(entry.before)} → {flat(entry.after)}; judge it again")
+    killed, total, same = found["killed"], found["mutations"], found["equivalent"] + found["cost_only"]
+    print(
+        f"{killed} of {total} mutations killed, {found['survived']} survived, {found['equivalent']} are equivalent, "
+        f"{found['cost_only']} change the cost only: {killed} of {total - same} is {100 * found['ratio']:.1f} % "
+        f"(in {found['seconds']:.0f} s, --seed {seed})"
+    )
 
 
 def main() -> None:
@@ -283,19 +309,23 @@ def main() -> None:
     parser.add_argument("--package", choices=PACKAGES, default="arrays", help="what is mutated (arrays)")
     parser.add_argument("--op", action="append", metavar="OP", help="only what this operator reaches; several times")
     parser.add_argument("--quick", action="store_true", help="do not try the whole suite on survivors of --quick")
+    parser.add_argument("--trust", action="store_true", help="do not run what was judged equivalent or cost only")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at once")
     parser.add_argument("--least", type=float, default=0.95, help="the ratio below which the exit code is 1 (0.95)")
+    parser.add_argument("--entries", action="store_true", help="print survivors that nobody has judged as entries")
     parser.add_argument("--json", action="store_true", help="print plain values")
     parser.add_argument("--verbose", action="store_true", help="print each mutation, also those that are killed")
     args = parser.parse_args()
     args.seed = secrets.randbits(16) if args.seed is None else args.seed
     begin = time.perf_counter()
-    verdicts = experiment(args)
+    verdicts, old = experiment(args)
     found = report(verdicts, time.perf_counter() - begin)
-    if args.json:
+    if args.entries:
+        print("".join(entry_text(one.mutation) for one in verdicts if not one.killed and not one.reason), end="")
+    elif args.json:
         print(json.dumps(found, indent=1))
     else:
-        show(found, verdicts, args.seed)
+        show(found, verdicts, old, args.seed)
     if found["ratio"] < args.least:
         sys.exit(1)
 

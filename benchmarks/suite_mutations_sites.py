@@ -7,7 +7,9 @@ lines keep their numbers. Messages, annotations and docstrings are left alone: t
 from __future__ import annotations
 
 import ast
+import hashlib
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -48,7 +50,20 @@ NOT_SWAPPED = frozenset(
     | {"transcendental", "extremes", "sums", "sizes", "parts", "filled", "random", "refuse", "FunctionType", "keep"}
 )
 """Functions whose arguments differ so much that a swap fails at the first call, which shows nothing."""
+LOOPS = (ast.For, ast.While)
 SKIPPED_FIELDS = frozenset({"annotation", "returns", "decorator_list", "type_params"})
+
+
+class Identity(NamedTuple):
+    """Which mutation is meant, apart from line numbers; the attributes are those of :class:`Mutation`."""
+
+    file: str
+    function: str
+    source: str
+    kind: str
+    before: str
+    after: str
+    nth: int = 0
 
 
 class Mutation(NamedTuple):
@@ -63,6 +78,8 @@ class Mutation(NamedTuple):
         span: the first and last byte of it in the file.
         statement: the line where the statement around it begins; 0 where it runs when the module is imported.
         hint: the key of the mapping that it is a value of, which may be an operator.
+        source: a digest of the innermost function around it, or of the statement at the top of the module.
+        nth: how many of the same kind, before and after come earlier in ``source``.
     """
 
     file: str
@@ -74,6 +91,13 @@ class Mutation(NamedTuple):
     span: tuple[int, int]
     statement: int
     hint: str
+    source: str = ""
+    nth: int = 0
+
+    @property
+    def identity(self) -> Identity:
+        """What stays the same wherever the function moves to, and changes when the function does."""
+        return Identity(self.file, self.function, self.source, self.kind, self.before, self.after, self.nth)
 
     @property
     def place(self) -> str:
@@ -92,13 +116,19 @@ class Sites(ast.NodeVisitor):
 
     def __init__(self, file: str, text: bytes) -> None:
         self.file, self.found = file, []  # type: tuple[str, list[Mutation]]
+        self._lines = text.decode().splitlines()
         self._starts = [0]
         for line in text.splitlines(keepends=True):
             self._starts.append(self._starts[-1] + len(line))
         self._around: list[str] = []
         self._functions: list[ast.FunctionDef] = []
         self._statement, self._hint = 0, ""
-        self.visit(ast.parse(text))
+        self._source, self._met = "", Counter()  # type: tuple[str, Counter[Identity]]
+        tree = ast.parse(text)
+        self._idle = {id(last) for loop in ast.walk(tree) if isinstance(loop, LOOPS) for last in lasts(loop.body)}
+        for node in tree.body:
+            self._source = self._digest(node)
+            self.visit(node)
 
     def _add(self, node: ast.expr | ast.stmt, kind: str, after: ast.AST | str) -> None:
         text = after if isinstance(after, str) else ast.unparse(after)
@@ -109,10 +139,17 @@ class Sites(ast.NodeVisitor):
             self._starts[node.end_lineno - 1] + node.end_col_offset,
         )
         one = Mutation(
-            self.file, node.lineno, ".".join(self._around), kind, before, text, span, self._statement, self._hint
-        )
+            self.file, node.lineno, ".".join(self._around), kind, before, text, span, self._statement, self._hint,
+            self._source,
+        )  # fmt: skip
         if before != text:
-            self.found.append(one)
+            self.found.append(one._replace(nth=self._met[one.identity]))
+            self._met[one.identity] += 1
+
+    def _digest(self, node: ast.stmt) -> str:
+        """Returns a digest of a statement's text that does not depend on where it is, nor on how it is indented."""
+        words = " ".join(self._lines[node.lineno - 1 : node.end_lineno]).split()
+        return hashlib.sha256(" ".join(words).encode()).hexdigest()[:12]
 
     # ------------------------------------------------------------------------------------------------- the tree
 
@@ -141,8 +178,10 @@ class Sites(ast.NodeVisitor):
         """Goes on to the body; defaults are left alone, as core passes a kernel every argument."""
         self._around.append(node.name)
         self._functions.append(node)
+        outer, self._source = self._source, self._digest(node)
         for child in node.body:
             self.visit(child)
+        self._source = outer
         self._functions.pop()
         self._around.pop()
 
@@ -180,7 +219,8 @@ class Sites(ast.NodeVisitor):
         if not self._functions:
             return
         if (
-            isinstance(node, (ast.AugAssign, ast.Raise, ast.Continue))
+            isinstance(node, (ast.AugAssign, ast.Raise))
+            or (isinstance(node, ast.Continue) and id(node) not in self._idle)
             or self._again(node)
             or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
             or (isinstance(node, ast.If) and not node.orelse and not isinstance(node.body[0], ast.Raise))
@@ -201,6 +241,20 @@ class Sites(ast.NodeVisitor):
             if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store) and name.lineno < node.lineno
         }
         return target.id in given | earlier
+
+
+def lasts(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yields the statements that nothing follows in a block; a ``continue`` that is one of a loop's does nothing."""
+    match body:
+        case [*_, ast.If(_, one, other)]:
+            yield from (*lasts(one), *lasts(other))
+        case [*_, ast.Try(one, handlers, other, [])]:
+            for block in (other or one, *(handler.body for handler in handlers)):
+                yield from lasts(block)
+        case [*_, ast.With(_, one)]:
+            yield from lasts(one)
+        case [*_, last]:
+            yield last
 
 
 def expressions(node: ast.expr, support: bool) -> Iterator[tuple[str, ast.AST | str]]:
@@ -240,6 +294,8 @@ def _calls(node: ast.Call) -> Iterator[tuple[str, ast.AST | str]]:
     if len(args) > 1 and name not in NOT_SWAPPED and not any(isinstance(arg, ast.Starred) for arg in args[:2]):
         yield "arguments swapped", ast.Call(function, [args[1], args[0], *args[2:]], node.keywords)
     for i, given in enumerate(node.keywords):
+        if given.arg == "axis" and isinstance(given.value, ast.Constant) and given.value.value == 0:
+            continue  # -0 is 0
         changes: dict[str, Callable[[ast.expr], ast.expr | None]] = {
             "axis": lambda value: ast.UnaryOp(ast.USub(), value),
             "keepdims": lambda value: ast.UnaryOp(ast.Not(), value),

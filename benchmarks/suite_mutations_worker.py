@@ -1,28 +1,43 @@
 """Runs the suite on one device and says whether anything failed; ``suite_mutations.py`` starts it over a mutation.
 
 It reads what to run as JSON from its standard input and writes one line of JSON: ``failed``, empty where nothing did,
-and ``reached``, the places of the package's source that each operator came through, where the package tells them.
+``reached``, the places of the package's source that each operator came through, where the package tells them, and
+``seconds``, the processor time that it took. It ends where that is more than it was given.
 """
 
 from __future__ import annotations
 
 import builtins
 import json
+import resource
 import sys
+import time
+import warnings
 from itertools import chain
 from typing import Any
+
+import numpy
 
 LOADING = "loading"
 """What is reached before the first operator is checked."""
 STRICT = "strict"
-"""The device over array-api-strict: no NumPy spellings, arrays that count as immutable."""
+"""The devices over array-api-strict: no NumPy spellings, arrays that count as immutable, and :func:`loosened`."""
+NARROW = "narrow"
+"""A device over the same with dtypes of 32 bits and fewer, whose arrays can be written to."""
+FIXED = "fixed"
+"""A device over NumPy whose arrays must not be written to, though they have strides, and zeros among them."""
+NARROW_DTYPES = ("bool", "uint8", "uint16", "uint32", "int8", "int16", "int32", "float32", "complex64")
 
 SLOWEST, FEW = ("index_backward", "large"), 3
-"""What takes ``strict``, which has no scatter, two thirds of the time: left out where more than a few are checked."""
+"""What takes those without a scatter two thirds of the time: left out where more than a few are checked."""
+STRIDED = ("as_strided", "diagonal", "as_strided_scatter", "diagonal_scatter")
+"""What a device whose arrays can be written to and have no strides gives copies of, and should give views."""
 
 
 def main() -> None:
     asked = json.load(sys.stdin)
+    if asked["seconds"]:
+        resource.setrlimit(resource.RLIMIT_CPU, (asked["seconds"], asked["seconds"]))
     reached: set[str] = set()
     builtins.__reached__ = reached.add  # type: ignore[attr-defined]
     found: dict[str, list[str]] = {}
@@ -30,7 +45,7 @@ def main() -> None:
         failed = run(asked, reached, found)
     except Exception as error:
         failed = f"{type(error).__name__}: {error}"
-    print(json.dumps({"failed": failed, "reached": found}))
+    print(json.dumps({"failed": failed, "reached": found, "seconds": time.process_time()}))
 
 
 def run(asked: dict[str, Any], reached: set[str], found: dict[str, list[str]]) -> str:
@@ -42,21 +57,29 @@ def run(asked: dict[str, Any], reached: set[str], found: dict[str, list[str]]) -
 
     name = asked["device"]
     if name == STRICT:
-        import array_api_strict
-
-        tp.backends.from_namespace(array_api_strict, STRICT)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # whoever ignores warnings while a device is made, may not later
+            tp.backends.from_namespace(loosened(), STRICT, device_count=2)
+    elif name == NARROW:
+        xp = loosened()
+        xp.may_share_memory = lambda a, b: numpy.may_share_memory(a._array, b._array)
+        tp.backends.from_namespace(xp, NARROW, dtypes={name: getattr(xp, name) for name in NARROW_DTYPES})
+    elif name == FIXED:
+        tp.backends.from_namespace(numpy, FIXED, mutable=False)
     subject = Subject(name, seed=asked["seed"], quick=asked["quick"], profile=checks.profile_of(name))
     tp.zeros(2, device=name) + 1  # what is made at first use is made
     gaps, known = Gaps(subject.profile), operators()
     found[LOADING] = sorted(reached)
     wanted = [*checks.ON_THE_DEVICE, *known] if asked["names"] is None else asked["names"]
     for one in wanted:
+        if name == NARROW and one in STRIDED:
+            continue
         reached.clear()
         if one in checks.ON_THE_DEVICE:
             outcomes = checks.check_device(one, subject, gaps)
         else:
             steps = checks.steps({one: known[one]}, device=False, quick=subject.quick)
-            if name == STRICT and len(wanted) > FEW:
+            if name in (STRICT, NARROW) and len(wanted) > FEW:
                 steps = [step for step in steps if step != SLOWEST]
             outcomes = chain.from_iterable(checks.check(known[one], area, subject, gaps) for _, area in steps)
         for outcome in outcomes:
@@ -65,6 +88,50 @@ def run(asked: dict[str, Any], reached: set[str], found: dict[str, list[str]]) -
                 return f"{where}: {outcome.what}"
         found[one] = sorted(reached)
     return ""
+
+
+def loosened() -> Any:
+    """Returns array-api-strict with what the standard leaves open done as JAX does it.
+
+    NumPy, which it is made of, refuses an index that is out of range, counts a negative one from the end, takes every
+    negative size for -1, and lets an array of 0 dims have an axis. The standard promises neither of ``take``, nor the
+    first of ``x[i]``, nor the last two of ``reshape`` and reductions; the kernels must do without.
+    """
+    import array_api_strict
+    from array_api_strict import _array_object
+
+    refusing, taking, shaping = _array_object.Array.__getitem__, array_api_strict.take, array_api_strict.reshape
+
+    def clipping(self: Any, key: Any) -> Any:
+        if isinstance(key, tuple):
+            sized = zip(key, (*self.shape, *(0,) * len(key)), strict=False)
+            key = tuple(min(max(i, -n), n - 1) if i.__class__ is int and n else i for i, n in sized)
+        return refusing(self, key)
+
+    def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Any:
+        last = x.shape[axis or 0] - 1
+        inside = numpy.clip(indices._array, 0, max(last, 0)) if last >= 0 else indices._array
+        return taking(x, x._new(inside, device=x.device), axis=axis)
+
+    def reshape(x: Any, /, shape: Any, **options: Any) -> Any:
+        if min(shape, default=0) < -1:
+            raise ValueError(f"no size is {min(shape)}")
+        return shaping(x, shape, **options)
+
+    def with_dims(function: Any) -> Any:
+        def called(x: Any, /, *args: Any, axis: Any = None, **options: Any) -> Any:
+            if axis not in (None, ()) and not x.ndim:
+                raise ValueError(f"an array of 0 dims has no axis {axis}")
+            return function(x, *args, axis=axis, **options)
+
+        return called
+
+    for name in ("any", "argmax", "flip", "max", "sum"):
+        setattr(array_api_strict, name, with_dims(getattr(array_api_strict, name)))
+    _array_object.Array.__getitem__ = clipping
+    array_api_strict.reshape = reshape
+    array_api_strict.take = take
+    return array_api_strict
 
 
 if __name__ == "__main__":

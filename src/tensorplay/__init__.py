@@ -20,6 +20,9 @@ from tensorplay_core.public import *  # noqa: F403
 if TYPE_CHECKING:
     from tensorplay_core import profiler as profiler
     from tensorplay_core import testing as testing
+    from tensorplay_core import utils as utils
+    from tensorplay_core.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+    from tensorplay_core.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
     from tensorplay_core.ops import accelerator as accelerator
     from tensorplay_core.ops.explain import explain as explain
     from tensorplay_core.ops.settings import get_rng_state as get_rng_state

@@ -244,11 +244,25 @@ def test_a_number_beside_a_tensor_whose_device_comes_back_is_of_that_device(made
         tp.backends.configure(block=None)
 
 
+class Without:
+    """NumPy without some of its names."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in self.names:
+            raise AttributeError(f"there is no {name}")
+        return getattr(np, name)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
         ((math,), tp.ArgumentError, "'math' is no NumPy-like module: it lacks abs, add, any"),
         (("numpy",), tp.ArgumentError, "the module itself is wanted, not its name"),
+        ((Without("concatenate", "concat"), "npx"), tp.ArgumentError, "is no NumPy-like module: .*concatenate"),
+        ((Without("bool", "bool_"), "npx"), tp.ArgumentError, "is no NumPy-like module: .*has no dtype 'bool'"),
         ((np.ones(2),), tp.ArgumentError, r"an array \(ndarray\) was given"),
         ((np, "Nump-Y 2"), tp.ValueRangeError, "name it 'nump_y'"),
         ((np, "cuda"), tp.ValueRangeError, "of TensorPlay's own"),

@@ -26,6 +26,7 @@ BUILTIN = {
     "OpCheckError": AssertionError,
     "AutocastError": RuntimeError,
     "AutogradError": RuntimeError,
+    "ForwardMissing": NotImplementedError,
     "SchemaError": ValueError,
     "ContractError": ValueError,
     "EnvironmentVariableError": ValueError,

@@ -15,6 +15,7 @@ import tensorplay as tp
 FOLDER = Path(tp.__file__).parent
 OWN = {"tensorplay", "tensorplay.__main__", "tensorplay.demo"}
 """The files of the facade that put nothing of core's in their place."""
+BELOW_AUTOGRAD = ("forward_ad", "function", "functional", "graph")
 MODULES = sorted(
     name
     for path in FOLDER.rglob("*.py")
@@ -32,7 +33,12 @@ def run(program: str) -> str:
 
 def test_every_public_module_can_be_imported() -> None:
     public = {f"tensorplay.{name}" for name in dir(tp) if isinstance(getattr(tp, name), type(sys))}
-    assert {*public, "tensorplay.nn.functional"} == set(MODULES)
+    below = {
+        "tensorplay.nn.functional",
+        "tensorplay.utils.checkpoint",
+        *(f"tensorplay.autograd.{name}" for name in BELOW_AUTOGRAD),
+    }
+    assert {*public, *below} == set(MODULES)
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -57,7 +63,9 @@ def test_the_names_that_people_import() -> None:
     from tensorplay.nn.functional import softmax
     from tensorplay.profiler import profile
     from tensorplay.testing import assert_close, force_slow_path
+    from tensorplay.utils.checkpoint import checkpoint
 
+    assert checkpoint is tp.utils.checkpoint.checkpoint
     assert current_accelerator is tp.accelerator.current_accelerator
     assert grad is tp.autograd.grad and gradcheck is tp.autograd.gradcheck
     assert backends.is_available is is_available and ShapeError is tp.ShapeError

@@ -16,6 +16,7 @@ import tensorplay as tp
 from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.plugins.lifecycle import MANAGER
 from tensorplay_core.testing.samples import Named, Sample, TensorSpec, samples
+from tensorplay_core.testing.suite.checks import profile_of
 
 jax = pytest.importorskip("jax", reason="jax is not installed: pip install 'jax[cpu]', and these comparisons run")
 import jax.numpy as jnp  # noqa: E402
@@ -122,6 +123,18 @@ def test_64_bits_are_offered_only_where_jax_has_them(device):
             tp.tensor([1, 2], dtype=tp.int64, device=device.name)
         assert tp.ones(3, device=device.name).argmax().dtype is tp.int32
     assert not device.info.mutable and not device.survives_fork
+
+
+def test_what_is_declared_of_its_accuracy_is_so(device):
+    profile = profile_of(device.name)
+    assert profile.flushes and profile.accuracy == {"div": 3}
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((64, 64)).astype("float32"), rng.standard_normal(64).astype("float32")
+    found = (tp.tensor(x, device=device.name) / tp.tensor(y, device=device.name)).cpu().numpy()
+    exact = x.astype("float64") / y
+    units = np.abs(found - exact) / np.spacing(np.abs(exact).astype("float32"))
+    assert 0.51 < units.max() <= 0.5 * profile.accuracy["div"]
+    assert (tp.tensor([1e-40], device=device.name) * 1).tolist() == [0.0]
 
 
 def test_arrays_are_never_written_to(device):

@@ -43,6 +43,11 @@ DIFFERENT: dict[tuple[str, str], str] = {
         "the gradient at a complex 0 is infinite; PyTorch's is NaN",
     ),
 }
+DIFFERENT |= {
+    (name, sample): reason
+    for name in ("scatter.src", "scatter_add", "scatter_.src", "scatter_add_")
+    for sample, reason in (("larger source", "PyTorch's backward refuses a source that is larger than the index"),)
+}
 DIFFERENT |= dict.fromkeys(
     [("elu", "zeros"), ("selu", "zeros")], "the second gradient at the kink is that of the branch taken; PyTorch's is 0"
 )
@@ -61,6 +66,16 @@ nothing has to be multiplied, and inf * 0j is NaN.
 
 def indexed(x: Any, indices: Any) -> Any:
     return x[tuple(slice(None) if i is None else i for i in indices)]
+
+
+def written_as_strided(x: Any, src: Any, size: Any, stride: Any, offset: Any = None) -> Any:
+    y = x.clone()
+    y.as_strided(size, stride, offset).copy_(src)
+    return y
+
+
+def places(indices: Any) -> tuple[Any, ...]:
+    return tuple(slice(None) if i is None else i for i in indices) or (...,)
 
 
 def index_backward(grad: Any, sizes: Any, indices: Any) -> Any:
@@ -95,6 +110,14 @@ REFERENCES: dict[str, Any] = {
         step,
     ),
     "slice": sliced,
+    "index_put": lambda x, indices, values, accumulate=False: torch.index_put(x, places(indices), values, accumulate),
+    "index_put_": lambda x, indices, values, accumulate=False: x.clone().index_put_(
+        places(indices), values, accumulate
+    ),
+    **{f"masked_fill.{overload}": torch.masked_fill for overload in ("Scalar", "Tensor")},
+    **{f"scatter.{overload}": torch.scatter for overload in ("src", "value")},
+    "split.sizes": torch.split,
+    "as_strided_scatter": written_as_strided,  # PyTorch's own gives a gradient to what has been replaced
     "_to_copy": lambda x, dtype=None, device=None: x.to(dtype or x.dtype, copy=True),
     "linear": torch.nn.functional.linear,
     "cross_entropy": torch.nn.functional.cross_entropy,
@@ -117,6 +140,7 @@ def reference(name: str) -> Any:
     op = OPERATORS[name]
     if op.functional is None:
         return REFERENCES.get(name) or getattr(torch, name, None) or getattr(torch.nn.functional, name)
+    name = name.partition(".")[0]
     if hasattr(torch.Tensor, name):
         return lambda x, *args, **kwargs: getattr(x.clone(), name)(*args, **kwargs)
     function = getattr(torch.nn.functional, op.functional.name)

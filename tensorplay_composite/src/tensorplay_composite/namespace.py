@@ -26,6 +26,7 @@ NEEDED = (
 """Functions that a module must have; all are in the array API standard (2024.12) and in NumPy."""
 OWN_THREADS = frozenset({"cupy", "jax", "torch"})
 """Libraries with threads or drivers of their own, which do not live on in a child of fork."""
+REMEDY = fix("pass a module such as numpy, jax.numpy or array_api_strict, or another with their functions.")
 
 
 class ArrayPlugin:
@@ -55,10 +56,15 @@ class ArrayPlugin:
         check(xp)
         self.name = name
         self.device_count = device_count
-        self.device = ArrayDevice(xp, dtypes=dtypes, mutable=mutable, views=views)
+        try:
+            self.device = ArrayDevice(xp, dtypes=dtypes, mutable=mutable, views=views)
+            self.kernels = kernels(xp, random=self.device.random, mutable=self.device.mutable, dtypes=dtypes)
+            self.emitter = emitter(xp, self.kernels)
+        except AttributeError as error:  # a dtype that every device has, or a function that has two names
+            raise ArgumentError(
+                f"from_namespace: {module_name(xp)!r} is no NumPy-like module: {error}{REMEDY}"
+            ) from error
         self.device.survives_fork = module_name(xp).partition(".")[0] not in OWN_THREADS
-        self.kernels = kernels(xp, random=self.device.random, mutable=self.device.mutable, dtypes=dtypes)
-        self.emitter = emitter(xp, self.kernels)
 
     @hookimpl
     def tensorplay_probe(self) -> Availability:
@@ -93,12 +99,11 @@ def check(xp: Any) -> None:
         tensorplay_core.errors.ArgumentError: from_namespace: 'math' is no NumPy-like module: it lacks abs, ...
         fix: pass a module such as numpy, jax.numpy or array_api_strict, or another with their functions.
     """
-    remedy = fix("pass a module such as numpy, jax.numpy or array_api_strict, or another with their functions.")
     if isinstance(xp, str):
-        raise ArgumentError(f"from_namespace: the module itself is wanted, not its name {xp!r}{remedy}")
+        raise ArgumentError(f"from_namespace: the module itself is wanted, not its name {xp!r}{REMEDY}")
     if hasattr(xp, "__array_namespace__"):
-        raise ArgumentError(f"from_namespace: an array ({type(xp).__name__}) was given, not its module{remedy}")
+        raise ArgumentError(f"from_namespace: an array ({type(xp).__name__}) was given, not its module{REMEDY}")
     missing = [name for name in NEEDED if not hasattr(xp, name)]
     if missing:
         shown = ", ".join(missing[:5]) + f" and {len(missing) - 5} more" * (len(missing) > 5)
-        raise ArgumentError(f"from_namespace: {module_name(xp)!r} is no NumPy-like module: it lacks {shown}{remedy}")
+        raise ArgumentError(f"from_namespace: {module_name(xp)!r} is no NumPy-like module: it lacks {shown}{REMEDY}")

@@ -22,6 +22,7 @@ __all__ = [
     "DeviceUnavailable",
     "DimError",
     "EnvironmentVariableError",
+    "ForwardMissing",
     "KernelError",
     "KernelMissing",
     "NoDataError",
@@ -100,6 +101,10 @@ class AutocastError(TensorPlayError, RuntimeError):
 
 class AutogradError(TensorPlayError, RuntimeError):
     """A gradient cannot be computed, or would be wrong."""
+
+
+class ForwardMissing(AutogradError, NotImplementedError):
+    """Tangents cannot pass through an operation, because nothing says how."""
 
 
 class SchemaError(TensorPlayError, ValueError):

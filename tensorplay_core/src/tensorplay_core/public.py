@@ -100,22 +100,25 @@ LAZY = {
     "backends": "tensorplay_core.plugins.public",
     "profiler": "tensorplay_core.profiler",
     "testing": "tensorplay_core.testing",
+    "utils": "tensorplay_core.utils",
     "explain": "tensorplay_core.ops.explain",
     "get_rng_state": "tensorplay_core.ops.settings",
+    "is_anomaly_check_nan_enabled": "tensorplay_core.autograd.anomaly",
+    "is_anomaly_enabled": "tensorplay_core.autograd.anomaly",
     "initial_seed": "tensorplay_core.ops.settings",
     "seed": "tensorplay_core.ops.settings",
     "set_default_device": "tensorplay_core.ops.settings",
     "set_rng_state": "tensorplay_core.ops.settings",
     "show_config": "tensorplay_core.ops.settings",
 }
-_FROM = ("explain", "get_rng_state", "initial_seed", "seed", "set_default_device", "set_rng_state", "show_config")
+_MODULES = ("accelerator", "backends", "profiler", "testing", "utils")
 
 
 def __getattr__(name: str) -> Any:
     """Serves what is imported only when it is used."""
     if name in LAZY:
         module = import_module(LAZY[name])
-        return getattr(module, name) if name in _FROM else module
+        return module if name in _MODULES else getattr(module, name)
     for module in (functions, errors):
         if name in module.__all__:
             return getattr(module, name)

@@ -31,7 +31,7 @@ def views(general: Kernels) -> Kernels:
         # NumPy takes any negative size for -1; the general kernel refuses.
         return (
             self.reshape(shape)
-            if shape.__class__ is tuple and min(shape, default=0) >= -1
+            if shape.__class__ is tuple and (not shape or min(shape) >= -1)
             else general_reshape(self, shape)
         )
 
@@ -59,12 +59,9 @@ def views(general: Kernels) -> Kernels:
             if -1 in strides:
                 return general_expand(self, size)
         try:
-            view = ndarray(size, dtype, self, 0, (0,) * new + strides)
+            return ndarray(size, dtype, self, 0, (0,) * new + strides)
         except (ValueError, TypeError):  # a size of -1, or elements that are not side by side
             return general_expand(self, size)
-        if view.size != self.size:
-            view.setflags(write=False)  # what is repeated must not be written to
-        return view
 
     def squeeze(self: Any, dim: Any = None) -> Any:
         if dim is None:
@@ -79,6 +76,8 @@ def views(general: Kernels) -> Kernels:
     def select(self: Any, dim: int, index: int) -> Any:
         if index.__class__ is not int:  # NumPy would index by a list, a mask or None as well
             return general_select(self, dim, index)
+        if dim == 0 and self.ndim > 1:  # of one dim the result would be a scalar
+            return self[index]
         return self[(*leading[self.ndim][dim], index, ...)]
 
     def slice_(self: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
@@ -109,8 +108,9 @@ def views(general: Kernels) -> Kernels:
 def data(general: Kernels) -> Kernels:
     """Kernels that gather, scatter, multiply and write."""
     product, zeros, single, double = np.matmul, np.zeros, np.dtype("float32"), np.dtype("float64")
-    add_at, add_rows, copyto = np.add.at, np.add.reduceat, np.copyto
+    add_at, add_rows, copyto, overlap = np.add.at, np.add.reduceat, np.copyto, np.may_share_memory
     general_matmul, general_index_backward = general["matmul"], general["index_backward"]
+    general_index, general_index_put = general["index"], general["index_put_"]
 
     def matmul(self: Any, other: Any) -> Any:
         dtype = self.dtype
@@ -121,12 +121,25 @@ def data(general: Kernels) -> Kernels:
     def index(self: Any, indices: Any) -> Any:
         for index in indices:
             if index is not None:
-                return self[tuple([_ALL if index is None else index for index in indices])]
+                try:
+                    return self[tuple([_ALL if index is None else index for index in indices])]
+                except IndexError:  # it says which
+                    return general_index(self, indices)
         return self.copy()
+
+    def index_put_(self: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+        if not accumulate or self.dtype.itemsize == 2:
+            return general_index_put(self, indices, values, accumulate)
+        key: Any = tuple([_ALL if index is None else index for index in indices])
+        try:
+            add_at(self, key, values)
+        except (IndexError, ValueError):  # before anything is written
+            return general_index_put(self, indices, values, accumulate)
+        return self
 
     def index_backward(grad: Any, input_sizes: Any, indices: Any) -> Any:
         dtype, sizes = grad.dtype, tuple(input_sizes)
-        if dtype is not single and dtype is not double:
+        if not indices or (dtype is not single and dtype is not double):
             return general_index_backward(grad, sizes, indices)
         for index in indices:
             if index is None or index.ndim != 1 or index.dtype.kind not in "iu":
@@ -155,6 +168,8 @@ def data(general: Kernels) -> Kernels:
     def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
         if src.dtype.kind == "c" and self.dtype.kind not in "cb":
             src = src.real
+        if self.ndim == 1 and src.ndim == 1 and overlap(self, src):
+            src = src.copy()  # NumPy copies what has one dim element by element, also onto what is still to come
         copyto(self, src, "unsafe")
         return self
 
@@ -169,6 +184,7 @@ def data(general: Kernels) -> Kernels:
     return {
         "matmul": matmul,
         "index": index,
+        "index_put_": index_put_,
         "index_backward": index_backward,
         "copy_": copy_,
         "fill_": fill_,

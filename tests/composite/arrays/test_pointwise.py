@@ -247,3 +247,23 @@ def test_the_users_numpy_still_warns(k):
     with pytest.warns(RuntimeWarning):
         np.log(np.zeros(1))
     assert np.geterr()["divide"] == "warn"
+
+
+@pytest.mark.parametrize("dtype", COMPLEX)
+def test_the_complex_log1p_has_all_digits_near_0_and_far_away(k, dtype):
+    mpmath = pytest.importorskip("mpmath")
+    sizes = [10.0**n for n in range(-30, 31, 3)]
+    turns = np.exp(2j * np.pi * np.arange(64) / 64)
+    parts = np.array([s * x for s in sizes for x in (1, -1, 0.37)])
+    grid = (parts[:, None] + 1j * parts).reshape(-1)
+    z = np.concatenate([grid, turns - 1, turns / 2, turns / 1000 - 1]).astype(dtype)
+    found, eps = k["log1p"](z), np.finfo(dtype).eps
+    assert found.dtype == dtype
+    with mpmath.workprec(300):
+        for given, result in zip(z.tolist(), found.tolist(), strict=True):
+            exact = mpmath.log(1 + mpmath.mpc(given))
+            assert abs(mpmath.mpc(result) - exact) <= 3 * eps * abs(exact), given
+    ends = np.array([0, -1, complex("inf"), complex("nan"), complex(-2, -0.0)], dtype)
+    assert k["log1p"](ends)[:2].tolist() == [0, -math.inf]
+    assert np.isinf(k["log1p"](ends)[2]) and np.isnan(k["log1p"](ends)[3])
+    assert k["log1p"](ends)[4].imag == pytest.approx(-math.pi)  # below the cut, as NumPy has it

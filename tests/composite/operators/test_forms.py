@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tensorplay_composite.operators import KERNELS
-from tensorplay_core.errors import DTypeError, ValueRangeError
+from tensorplay_core.errors import DimError, DTypeError, ValueRangeError
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.creation import tensor
 from tensorplay_core.types import dtype as dt
@@ -116,3 +116,11 @@ def test_linear():
     w.requires_grad_()
     F.linear(x, w, b).sum().backward()
     assert w.grad.tolist() == [[1, 2]] * 3
+
+
+@pytest.mark.parametrize("dims", [1, (1,), (-2,), (0, 1)])
+def test_a_dim_that_a_tensor_of_0_dims_has_not_is_refused(dims):
+    with pytest.raises(DimError, match="out of range"):
+        KERNELS["flip"](tensor(1.5), dims)
+    for right in (0, -1, (0,), (-1,), ()):
+        assert KERNELS["flip"](tensor(1.5), right).item() == 1.5

@@ -59,7 +59,7 @@ def test_what_is_no_tensor_is_refused():
         tp.autograd.grad(x * 2, ["x"])
     with pytest.raises(tp.ArgumentError, match="not int"):
         tp.autograd.backward(3)
-    with pytest.raises(tp.ArgumentError, match="at least one tensor"):
+    with pytest.raises(tp.AutogradError, match="at least one tensor"):
         tp.autograd.backward([])
 
 
@@ -70,12 +70,15 @@ def test_backward_accepts_what_the_method_does():
     assert x.grad.tolist() == [4.0, 8.0]
 
 
-def test_inputs_that_were_computed_are_refused_before_anything_is_added():
+def test_inputs_that_were_computed_retain_their_gradient():
     x = leaf(2.0)
     h = x * 2
-    with pytest.raises(tp.AutogradError, match="inputs must be leaves"):
-        (h * h).backward(inputs=[x, h])
-    assert x.grad is None
+    (h * h).backward(inputs=[h], retain_graph=True)
+    assert (h.grad.item(), h.retains_grad, x.grad) == (8.0, True, None)
+    (h * h).backward(inputs=[x, h])
+    assert (h.grad.item(), x.grad.item()) == (16.0, 16.0)
+    with pytest.raises(tp.AutogradError, match="input 0"):
+        (x * 2).backward(inputs=[tp.ones(())])
 
 
 def test_one_element_of_any_shape_implies_its_gradient():
@@ -119,3 +122,43 @@ def test_gradients_stay_on_their_device():
     (x * s).sum().backward()
     assert s.grad.device.type == "cpu"
     assert s.grad.item() == 3.0
+
+
+def test_a_batch_of_gradients_gives_a_jacobian():
+    x, unused = leaf([1.0, 2.0]), leaf(1.0)
+    y = x * x
+    eye = tp.tensor([[1.0, 0.0], [0.0, 1.0]], dtype=tp.float64)
+    (jacobian,) = tp.autograd.grad(y, x, eye, is_grads_batched=True, create_graph=True)
+    assert jacobian.tolist() == [[2.0, 0.0], [0.0, 4.0]]
+    assert tp.autograd.grad(jacobian.sum(), x, retain_graph=True)[0].tolist() == [2.0, 2.0]
+    found = tp.autograd.grad(y, [x, unused], eye, is_grads_batched=True, materialize_grads=True, retain_graph=True)
+    assert [g.shape for g in found] == [(2, 2), (2,)]
+    assert tp.autograd.grad(y, [x, unused], eye, is_grads_batched=True, allow_unused=True)[1] is None
+    with pytest.raises(tp.AutogradError, match="has been walked"):
+        tp.autograd.grad(y, x, tp.ones(2, dtype=tp.float64))
+    with pytest.raises(tp.ArgumentError, match=r"batch along their first dim"):
+        tp.autograd.grad(x * x, x, is_grads_batched=True)
+
+
+def test_inputs_by_name():
+    x, y = leaf(2.0), leaf(3.0)
+    found = tp.autograd.grad(x * x, {"x": x, "y": y}, materialize_grads=True)
+    assert {name: g.item() for name, g in found.items()} == {"x": 4.0, "y": 0.0}
+
+
+def test_contradictions_and_nothing():
+    x = leaf(2.0)
+    with pytest.raises(ValueError, match="allow_unused=False contradicts it"):
+        tp.autograd.grad(x * x, x, materialize_grads=True, allow_unused=False)
+    with pytest.raises(tp.AutogradError, match="grad: inputs is empty"):
+        tp.autograd.grad(x * x, [])
+    with pytest.raises(tp.AutogradError, match="backward: inputs is empty"):
+        (x * x).backward(inputs=[])
+
+
+def test_a_complex_loss_implies_no_gradient():
+    x = leaf(2.0)
+    with pytest.raises(tp.AutogradError, match="implied only for a real tensor; this one is complex128"):
+        (x * (1 + 1j)).backward()
+    (x * (1 + 1j)).backward(tp.tensor(1.0 + 0j, dtype=tp.complex128))
+    assert x.grad.item() == 1.0

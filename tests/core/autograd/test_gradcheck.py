@@ -48,8 +48,13 @@ def test_wrong_gradients_are_found_and_described():
     with pytest.raises(tp.AutogradError) as caught:
         tp.autograd.gradcheck(wrong_square, x)
     text = str(caught.value)
-    assert "the gradient of output 0 with respect to input 0 is wrong" in text
-    assert "element 0 of the output by element 0 of the input is 2.01" in text
+    assert text.startswith(
+        "gradcheck: the gradient of output 0 with respect to input 0 is wrong, worst at output[0] by input[0] "
+        "(2 of 4 elements are wrong)\n  by autograd: 2.01\n"
+    )
+    assert "\n  difference: 1.000e-02, allowed 2.010e-03 (atol=1e-05, rtol=0.001)" in text
+    assert isinstance(caught.value, tp.autograd.GradcheckError) and isinstance(caught.value, RuntimeError)
+    assert tp.autograd.gradcheck.GradcheckError is tp.autograd.GradcheckError
     assert tp.autograd.gradcheck(wrong_square, x, raise_exception=False) is False
     assert tp.autograd.gradcheck(wrong_square, x, atol=0.1)
 
@@ -108,8 +113,13 @@ def test_empty_and_0d():
 def test_what_cannot_be_checked_is_refused():
     with pytest.raises(tp.AutogradError, match="nothing to check"):
         tp.autograd.gradcheck(lambda a: a, tp.ones(2))
-    with pytest.raises(tp.AutogradError, match="float32; differences need float64"):
-        tp.autograd.gradcheck(lambda a: a, leaf([1.0], tp.float32))
+    for option in ("check_batched_grad", "check_batched_forward_grad"):
+        with pytest.raises(tp.ArgumentError, match="batched gradients are computed by vmap"):
+            tp.autograd.gradcheck(lambda a: a, leaf([1.0]), **{option: True})
+    with pytest.raises(tp.ArgumentError, match="there is nothing to check"):
+        tp.autograd.gradcheck(lambda a: a, leaf([1.0]), check_backward_ad=False)
+    with pytest.raises(tp.ArgumentError, match="2 grad_outputs for 1 outputs"):
+        tp.autograd.gradgradcheck(lambda a: a * a, leaf([1.0]), [leaf([1.0]), leaf([1.0])])
     with pytest.raises(tp.AutogradError, match="no output depends"):
         tp.autograd.gradgradcheck(lambda a: a.detach(), leaf([1.0]))
 
@@ -120,3 +130,166 @@ def test_the_inputs_are_not_changed():
     tp.autograd.gradgradcheck(lambda a: a * a, x)
     assert x.tolist() == [1.0, 2.0]
     assert x.grad is None
+
+
+def failure(func, inputs, check=tp.autograd.gradcheck, **options) -> str:
+    with pytest.raises(tp.autograd.GradcheckError) as caught:
+        check(func, inputs, **options)
+    return str(caught.value)
+
+
+def test_float32_is_warned_of_and_named_as_the_cause():
+    x = leaf([1.0], tp.float32)
+    with pytest.warns(UserWarning, match="input 0 is float32"):
+        text = failure(lambda a: a * a * a, x)
+    assert "likely cause: input 0 is float32, and differences with eps=1e-06 need float64" in text
+    with pytest.warns(UserWarning):
+        assert tp.autograd.gradcheck(lambda a: a * a, x, eps=1e-2, atol=1e-2)
+
+
+def test_the_worst_element_is_named_by_its_index():
+    wrong = tp.zeros(2, 3, dtype=tp.float64)
+    wrong[1, 2] = 1.0
+
+    class Off(tp.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return g + wrong * 0.1 * g
+
+    text = failure(Off.apply, leaf([[0.0] * 3, [0.0] * 3]))
+    assert "worst at output[1, 2] by input[1, 2] (1 of 36 elements are wrong)" in text
+
+
+def test_likely_causes():
+    x = leaf([0.0, 1.0])
+    assert "a kink or a jump here: its slope is 0 on one side, 1 on the other" in failure(lambda a: a.relu(), x)
+    assert "no gradient arrives: the input was detached" in failure(lambda a: a.detach() * 1 + 0 * a, leaf([1.0]))
+    assert "the function is not finite near this input" in failure(lambda a: a * float("inf"), leaf([1.0]))
+    calls = iter(range(1000))
+    assert "two calls with the same inputs differ" in failure(lambda a: a * next(calls), leaf([1.0]))
+
+    class Conjugated(tp.autograd.Function):
+        @staticmethod
+        def forward(ctx, z):
+            ctx.save_for_backward(z)
+            return z * z
+
+        @staticmethod
+        def backward(ctx, g):
+            return 2 * (g * ctx.saved_tensors[0].conj()).conj()
+
+    assert "a formula lacks .conj()" in failure(Conjugated.apply, leaf([1 + 2j], tp.complex128))
+    overlapping = leaf([[1.0], [2.0]]).detach().expand((2, 3)).requires_grad_()
+    assert "elements of input 0 overlap (strides (1, 0))" in failure(lambda a: a.detach() + 0 * a, overlapping)
+
+
+def test_a_backward_that_gives_something_else_each_time_is_found():
+    noise = iter(range(1000))
+
+    class Noisy(tp.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return g + next(noise) * 1e-9
+
+    text = failure(Noisy.apply, leaf([1.0]))
+    assert "backward is not deterministic" in text and "nondet_tol 0.0" in text
+    assert tp.autograd.gradcheck(Noisy.apply, leaf([1.0]), nondet_tol=1e-8)
+
+
+def test_a_backward_that_loses_gradients_where_another_is_none_is_found():
+    class Either(tp.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.set_materialize_grads(False)
+            return x * 2, x * 3
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return g * 2 if g is not None else h * 3
+
+    x = leaf([1.0])
+    assert "backing up from all outputs gives" in failure(Either.apply, x)
+    assert tp.autograd.gradcheck(Either.apply, x, check_undefined_grad=False)
+
+
+def test_fast_mode():
+    x, z = leaf([[0.5, 2.0], [1.0, 3.0]]), leaf([1 + 1j, 0.5 - 2j], tp.complex128)
+    assert tp.autograd.gradcheck(lambda a: (a.exp(), a.sum()), x, fast_mode=True)
+    assert tp.autograd.gradcheck(lambda a: a * a.conj() * a, z, fast_mode=True)
+    assert tp.autograd.gradgradcheck(lambda a: a.exp(), x, fast_mode=True)
+    assert "worst at output[0] by input[0]" in failure(wrong_square, leaf([1.0, 2.0]), fast_mode=True)
+    assert not tp.autograd.gradcheck(lambda a: a * a.detach(), z, fast_mode=True, raise_exception=False)
+
+
+def test_forward_mode():
+    x = leaf([0.5, 2.0])
+    assert tp.autograd.gradcheck(lambda a: a.exp() * a, x, check_forward_ad=True)
+    assert tp.autograd.gradgradcheck(lambda a: a.exp() * a, x, check_fwd_over_rev=True)
+
+    class Wrong(tp.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+        @staticmethod
+        def jvp(ctx, t):
+            return t * 3
+
+    assert tp.autograd.gradcheck(Wrong.apply, x)
+    assert "the tangent of output 0 with respect to input 0 is wrong" in failure(Wrong.apply, x, check_forward_ad=True)
+    assert failure(Wrong.apply, x, check_forward_ad=True, check_backward_ad=False)
+
+
+def test_cotangents_of_the_second_order():
+    x = leaf([[0.5, 2.0], [1.0, 3.0]])
+    seen = []
+
+    class Square(tp.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            seen.append((g.is_contiguous(), g.tolist()))
+            return g * 2 * ctx.saved_tensors[0]
+
+    assert tp.autograd.gradgradcheck(Square.apply, x, gen_non_contig_grad_outputs=True)
+    assert not seen[0][0]
+    seen.clear()
+    assert tp.autograd.gradgradcheck(Square.apply, x, tp.ones(2, 2, dtype=tp.float64))
+    assert seen[0][1] == [[1.0, 1.0], [1.0, 1.0]]
+
+
+def test_a_failure_of_the_second_order_says_so():
+    class Cut(tp.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2 * ctx.saved_tensors[0].detach()
+
+    text = failure(Cut.apply, leaf([1.0]), tp.autograd.gradgradcheck)
+    assert text.startswith("gradgradcheck: the gradient of output 0 with respect to input 0 is wrong")
+
+
+def test_a_function_without_a_tensor_in_its_result_is_refused():
+    x = tp.ones(2, dtype=tp.float64, requires_grad=True)
+    with pytest.raises(TypeError, match=r"returned float, which has no gradient\nfix: return a tensor"):
+        tp.autograd.gradcheck(lambda x: x.sum().item(), x)

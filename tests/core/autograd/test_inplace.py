@@ -9,7 +9,11 @@ from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.testing.samples import samples
 
 IN_PLACE = {n: op for n, op in REGISTRY.operators.items() if op.namespace == "tp" and op.functional is not None}
-SAVING = [n for n, op in REGISTRY.operators.items() if op.node is not None and op.node.kind]
+SAVING = [
+    n
+    for n, op in REGISTRY.operators.items()
+    if op.node is not None and op.node.kind and not op.is_inplace and not op.schema.is_view
+]
 
 
 def leaf(data):
@@ -146,7 +150,7 @@ def test_in_place_and_functional_form_have_the_same_gradients(name):
                 break
             assert (y is first) is in_place
             (g,) = [tp.autograd.grad(y, leaves, tp.ones(y.shape, dtype=y.dtype), allow_unused=True)]
-            found.append([repr(t.tolist()) for t in (y, *g)])
+            found.append([repr(t if t is None else t.tolist()) for t in (y, *g)])
         if len(found) == 2:
             assert found[0] == found[1], f"{name}, {sample.name}"
             compared += 1
@@ -301,29 +305,6 @@ def test_a_leaf_that_requires_grad_cannot_be_written_to():
     assert x.grad.tolist() == [10.0, 6.0]
 
 
-def test_a_write_through_a_view_that_needs_a_gradient_raises():
-    x = leaf([1.0, 2.0, 3.0])
-    w = leaf(2.0)
-    y = x * 1
-    for write in (
-        lambda: y[0].mul_(2),
-        lambda: y[:2].add_(w),
-        lambda: y.__setitem__(0, 7.0),
-        lambda: y.__setitem__(slice(1, 3), w),
-        lambda: y.reshape(3, 1).exp_(),
-        lambda: y.mul_(2),  # y has views by now
-    ):
-        with pytest.raises(tp.AutogradError, match="shares memory with a view"):
-            write()
-    assert y.tolist() == [1.0, 2.0, 3.0]
-    z = tp.zeros(3, dtype=tp.float64)
-    with pytest.raises(tp.AutogradError, match="shares memory with a view"):
-        z[0] = w  # the gradient of z would have to know
-    with pytest.raises(tp.AutogradError, match="shares memory with a view"):
-        z[1:].copy_(x[1:])
-    assert z.tolist() == [0.0, 0.0, 0.0]
-
-
 def test_a_write_through_a_detached_view_is_seen():
     x = leaf([1.0, 2.0, 3.0])
     y = x * 1
@@ -401,6 +382,10 @@ def test_an_inference_tensor_cannot_be_saved():
     w = leaf([1.0, 2.0])
     with pytest.raises(tp.AutogradError, match=r"(?s)made in inference mode cannot be saved.*clone"):
         w * x
+    y = w * 1
+    with pytest.raises(tp.AutogradError, match="cannot be saved"):
+        y.mul_(x)
+    assert y.tolist() == [1.0, 2.0]
     assert (w + x).requires_grad  # nothing is saved here
     with tp.no_grad():
         assert not (w * x).requires_grad

@@ -175,8 +175,6 @@ def test_inference_mode(x):
     assert not y.requires_grad
     with pytest.raises(tp.AutogradError, match="inference mode cannot require grad"):
         y.requires_grad_()
-    with pytest.raises(tp.ArgumentError, match=r"with \(\)"):
-        tp.inference_mode(lambda: None)
 
 
 def test_operations_between_ordinary_and_inference_tensors(x):
@@ -188,9 +186,13 @@ def test_operations_between_ordinary_and_inference_tensors(x):
     assert x.grad.tolist() == [1.0, 1.0]
 
 
-def test_views_and_conversions_in_inference_mode_are_inference_tensors(x):
+def test_what_is_computed_in_inference_mode_are_inference_tensors_and_views_are_as_their_base(x):
     with tp.inference_mode():
-        for y in (x[0], x.reshape(2, 1), x.to(tp.float64), x.sum(), x.max(0)[0], tp.cat([x, x]), tp.where(x > 0, x, 0)):
+        for y in (x[0], x.reshape(2, 1), x.unsqueeze(0)):
+            assert not y.is_inference()
+            assert not y.requires_grad
+            assert (y * 1).reshape(-1)[0].is_inference()
+        for y in (x.to(tp.float64), x.sum(), x.max(0)[0], tp.cat([x, x]), tp.where(x > 0, x, 0)):
             assert y.is_inference()
             assert not y.requires_grad
 
@@ -257,3 +259,41 @@ def test_bare_calls_of_set_grad_enabled_do_not_pile_up(x):
         tp.set_grad_enabled(True)
         assert tp.is_grad_enabled()
     assert tp.is_grad_enabled()
+
+
+@pytest.mark.parametrize(
+    ("mode", "inside"),
+    [(tp.no_grad, (False, False)), (tp.enable_grad, (True, False)), (tp.inference_mode, (False, True))],
+)
+def test_a_mode_decorates_without_parentheses(mode, inside):
+    def state():
+        return tp.is_grad_enabled(), tp.is_inference_mode_enabled()
+
+    @mode
+    def function(value):
+        """Says it."""
+        return value, state()
+
+    class Model:
+        @mode
+        def method(self):
+            return self, state()
+
+    @mode
+    def generator():
+        yield state()
+        yield state()
+
+    model = Model()
+    assert (function.__name__, function.__doc__) == ("function", "Says it.")
+    assert function(3) == (3, inside) and model.method() == (model, inside)
+    for found in generator():
+        assert (found, state()) == (inside, (True, False))
+
+
+def test_a_mode_refuses_what_is_no_function():
+    for mode in (tp.no_grad, tp.enable_grad):
+        with pytest.raises(TypeError, match=r"takes no arguments.*not False\nfix: use set_grad_enabled"):
+            mode(False)
+    with pytest.raises(TypeError, match=r"takes True or False, or the function.*\nfix: "):
+        tp.inference_mode("yes")

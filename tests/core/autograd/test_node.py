@@ -132,3 +132,23 @@ def test_results_that_are_integers_have_no_node():
     assert (x > 1)._node is None
     assert x.max(1)[1]._node is None
     assert x.to(tp.int64)._node is None
+
+
+@pytest.mark.parametrize(
+    "parts", [lambda x: x.unbind(), lambda x: x.split(1), lambda x: x.chunk(2), lambda x: x.split([1, 1])]
+)
+def test_a_node_of_several_results_that_saved_no_tensor_can_be_walked_from_each(parts):
+    x = leaf([[1.0, 2.0], [3.0, 4.0]])
+    first, second = parts(x)
+    first.sum().backward()
+    second.sum().backward()
+    first.sum().backward()
+    assert x.grad.sum(-1 if len(first.shape) == 1 else 1).tolist() == [4.0, 2.0]
+
+
+def test_a_node_of_several_results_that_saved_a_tensor_is_freed_by_the_first_pass():
+    x = leaf([[1.0, 2.0], [3.0, 4.0]])
+    values, _ = x.max(0)
+    values.sum().backward()
+    with pytest.raises(tp.AutogradError, match="MaxDimBackward has been walked by an earlier"):
+        values.sum().backward()

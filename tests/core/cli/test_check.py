@@ -85,6 +85,31 @@ def test_the_gaps_are_those_that_the_backends_package_declares(monkeypatch):
     assert "tensorplay_loopback.conformance.PROFILE must be a Profile, not dict" in result.output.replace("\n", " ")
 
 
+def test_a_run_that_checked_nothing_says_so_and_is_exit_code_1(monkeypatch):
+    only = property(lambda self: ("int32", "bool"), lambda self, value: None)
+    monkeypatch.setattr("tensorplay_core.testing.suite.subject.Subject.dtypes", only, raising=False)
+    result = check("loopback", "--op", "softmax", "--quick")
+    assert result.exit_code == 1, result.output
+    assert "nothing was checked of softmax" in result.stdout
+    assert json.loads(check("loopback", "--op", "softmax", "--quick", "--json").stdout)["ok"] is False
+    result = check("loopback", "--op", "softmax", "--op", "add", "--quick", "--json")
+    found = json.loads(result.stdout)
+    assert (result.exit_code, found["ok"], found["unchecked"]) == (0, True, ["softmax"])
+
+
+def test_a_backend_that_this_machine_cannot_run_is_exit_code_1_with_the_reason(monkeypatch):
+    from tensorplay_core.errors import DeviceUnavailable
+    from tensorplay_core.plugins import public
+
+    def load(name: str) -> Any:
+        raise DeviceUnavailable(f"Device {name!r} cannot be used: no such card")
+
+    monkeypatch.setattr(public, "load", load)
+    result = check("loopback", "--op", "exp")
+    assert result.exit_code == 1
+    assert "no such card" in result.output + repr(result.exception)
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

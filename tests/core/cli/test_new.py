@@ -90,7 +90,7 @@ def test_a_new_project_is_told_and_written_as_a_whole(pipe: Run, tmp_path: Path)
     assert set(told) == set(tree(folder)) == set(project("toy", "array-module"))
     assert {path: text.decode() for path, text in tree(folder).items()} == project("toy", "array-module")
     assert lines[8:] == [
-        "", "next:", f"  pip install -e '{folder}'", "  tensorplay backends check toy", f"  pytest '{folder}'",
+        "", "next:", f"  pip install -e '{folder}' pytest", "  tensorplay backends check toy", f"  pytest '{folder}'",
     ]  # fmt: skip
     assert os.listdir(tmp_path) == ["one"] and os.listdir(tmp_path / "one" / "two") == ["toy project"]
     assert folder.stat().st_mode & 0o777 == (tmp_path / "one").stat().st_mode & 0o777

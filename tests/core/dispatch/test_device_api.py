@@ -51,6 +51,7 @@ def test_everything_else_has_a_default():
             "to_list",
             "is_contiguous",
             "strides",
+            "storage_offset",
             "overlaps_itself",
             "manual_seed",
             "synchronize",

@@ -281,3 +281,22 @@ def test_opting_out_of_composite_ends_with_the_library():
         with pytest.raises(KernelMissing):
             tp.linear(x, x)
     assert tp.linear(x, x).tolist() == [[2.0]]
+
+
+def test_one_module_at_a_time_defines_a_namespace():
+    code = "from tensorplay.library import Library\n\nlib = Library('owned', 'DEF')\n"
+    theirs = {"__name__": "other_module"}
+    exec(compile(code, "other_module.py", "exec"), theirs)
+    with pytest.raises(RegistrationError) as info:
+        Library("owned", "DEF")
+    assert "defined by other_module (other_module.py:3)" in str(info.value)
+    assert str(info.value).endswith("\nfix: Library('owned', 'FRAGMENT') adds operators to it, 'IMPL' kernels.")
+    Library("owned", "FRAGMENT").close()
+    exec(compile(code, "other_module.py", "exec"), theirs)  # as a cell that is run twice
+    theirs["lib"].close()
+    with closing(Library("owned", "DEF")), closing(Library("owned", "DEF")):
+        pass
+    with closing(Library("owned", "DEF")):  # it is free again, also of one that was never closed
+        pass
+    with pytest.raises(RegistrationError, match="'tp' is that of TensorPlay's own operators"):
+        Library("tp", "DEF")

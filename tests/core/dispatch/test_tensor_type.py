@@ -162,13 +162,31 @@ def test_a_device_that_is_loaded_anew_gives_its_types_the_new_api():
         known = tensor_type.intern(Device("renewed"), float32)
         known.floats[2.0], known.k_add = "a tensor of the old api", print
         devices.install("renewed", Later(), 1, "toy")
-        tensor_type.renew(devices.entry("renewed"))
         assert tensor_type.intern(Device("renewed"), float32) is known
         assert known.array_class is tuple and known.api is devices.entry("renewed").api
         assert not known.floats and known.k_add is tensor_type.unresolved
         assert known.inference_twin.array_class is tuple
     finally:
         devices.uninstall("renewed")
+
+
+def test_a_device_that_comes_back_with_other_dtypes_promotes_to_those():
+    names = ("bool", "int32", "int64", "float32", "float64")
+    try:
+        devices.install("changing", ArrayDevice(np, dtypes={name: np.dtype(name) for name in names}), 1, "toy")
+        known, wide = (intern(tp.device("changing"), dtype) for dtype in (dt.float32, dt.int64))
+        assert known.index_type is wide and known.sum_type is known
+        narrow = [name for name in names if "64" not in name]
+        devices.install("changing", ArrayDevice(np, dtypes={name: np.dtype(name) for name in narrow}), 1, "toy")
+        integer = intern(tp.device("changing"), dt.int32)
+        assert intern(tp.device("changing"), dt.float32) is known and known.index_type is integer
+        assert integer.sum_type is integer and integer.inference_twin.index_type is integer
+        with pytest.raises(DTypeError, match="has no dtype int64; it has bool, int32, float32"):
+            intern(tp.device("changing"), dt.int64)
+        devices.install("changing", ArrayDevice(np), 1, "toy")
+        assert intern(tp.device("changing"), dt.int64) is wide and known.index_type is wide
+    finally:
+        devices.uninstall("changing")
 
 
 def test_one_lock_guards_types_and_tables():
@@ -194,7 +212,7 @@ class Chips(ArrayDevice):
 @pytest.fixture
 def chips():
     api = Chips(np)
-    tensor_type.renew(devices.install("chips", api, 3, "tests-chips"))
+    devices.install("chips", api, 3, "tests-chips")
     staging = REGISTRY.stage("chips", "tests-chips")
     staging.impl("exp", backend_key("chips"), np.exp)
     committed = staging.commit()

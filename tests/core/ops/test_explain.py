@@ -27,7 +27,7 @@ OPERATORS = {name: op for name, op in REGISTRY.operators.items() if op.namespace
 def calls(op: Operator) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
     """An operator's sample calls, each also with its first floating tensor requiring grad."""
     for dtype in ("float32", "int64"):
-        for sample in samples(op, dtype=dtype):
+        for sample in samples(op.functional or op, dtype=dtype):
             yield sample.build(tp)
             args, kwargs = sample.build(tp)
             for value in args:
@@ -54,7 +54,8 @@ def took_slow_path(function: Callable[..., Any], *args: Any, **kwargs: Any) -> b
 
     def watch(frame: FrameType, event: str, argument: object) -> None:
         name = frame.f_code.co_filename.replace("\\", "/")
-        if event == "call" and frame.f_code.co_name == "call" and name.endswith("ops/call.py"):
+        outer = frame.f_back is not None and frame.f_back.f_code is function.__code__  # a kernel may make calls too
+        if event == "call" and frame.f_code.co_name == "call" and name.endswith("ops/call.py") and outer:
             seen.append(frame.f_code.co_name)
 
     sys.setprofile(watch)
@@ -80,10 +81,17 @@ def test_explains_what_runs(name: str) -> None:
             assert road.result.error == f"{type(caught.value).__name__}: {caught.value}"
             continue
         with profile() as p:
-            result = call(*args, **kwargs)
+            try:
+                result = call(*args, **kwargs)
+            except tp.ShapeError:  # an in-place form whose shape no rule knows before it is computed
+                assert op.functional is not None and op.functional.shape is None
+                continue
         assert steps_explained(road) == steps_that_ran(p)
         assert road.ok
         results = result if isinstance(result, tuple) else (result,)
+        if op.schema.returns_list and op.shape is None:
+            results = results[:1]
+            assert road.result.shapes == (None,)
         for value, shape, dtype in zip(results, road.result.shapes, road.result.dtypes, strict=True):
             assert shape is None or value.shape == shape
             assert dtype is None or value.dtype.name == dtype

@@ -23,6 +23,7 @@ from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.dispatch.tensor_type import unresolved
 from tensorplay_core.errors import AutogradError, KernelMissing
 from tensorplay_core.ops import host_fallback
+from tensorplay_core.plugins.lifecycle import MANAGER
 
 Library = tp.library.Library
 LACKING = ("exp", "tanh", "mul", "matmul", "pow", "sum")
@@ -187,3 +188,34 @@ def test_threads_at_once_warn_once_and_count_every_call(monkeypatch: pytest.Monk
     for thread in threads:
         thread.join()
     assert len(found) == 1 and ("tanh", "loopback", "host", 200) in rows()
+
+
+def test_a_composite_kernel_that_the_host_ends_counts_once() -> None:
+    with closing(Library("hosted", "DEF")) as lib:
+        lib.define("roundabout(Tensor x) -> Tensor")
+        lib.impl("roundabout", lambda x: tp.ops.hosted.roundabout(x), "Composite")
+        lib.impl("roundabout", lambda a: a + 1, "CPU", level="array")
+        assert tp.ops.hosted.roundabout(x(1, 2)).tolist() == [2.0, 3.0]
+    assert rows() == [("hosted::roundabout", "loopback", "host", 1)]
+
+
+def test_a_view_comes_from_the_host_where_the_devices_own_would_be_copies() -> None:
+    tp.backends.from_namespace(np, "sliceless", views=False)
+    keys = backend_key("sliceless"), int(DispatchKey.Composite)
+    taken = [r for name in ("unsqueeze", "transpose") for k in keys for r in REGISTRY.find(name).table.get(k, ())]
+    REGISTRY.publish(removed=taken)
+    try:
+        base = tp.tensor([[1.0, 2.0], [3.0, 4.0]], device="sliceless", requires_grad=True)
+        assert tp.explain(tp.unsqueeze, base, 0).steps[-2].slot == "Host"
+        (base.transpose(0, 1) * tp.tensor([1.0, 10.0], device="sliceless")).sum().backward()
+        assert base.grad.tolist() == [[1.0, 1.0], [10.0, 10.0]]
+        plain = base.detach().clone()
+        column = plain.unsqueeze(0).transpose(0, 1)[1]
+        column.fill_(7)
+        plain[0, 1] = 5
+        assert plain.tolist() == [[1.0, 5.0], [7.0, 7.0]] and column.tolist() == [[7.0, 7.0]]
+        assert {row[:3] for row in rows()} >= {("unsqueeze", "sliceless", "host"), ("transpose", "sliceless", "host")}
+    finally:
+        REGISTRY.publish(added=taken)
+        tp.backends.unload("sliceless")
+        MANAGER._records.pop("sliceless")

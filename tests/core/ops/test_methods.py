@@ -53,7 +53,7 @@ def test_flatten(args, shape):
 
 def test_flatten_of_0d_and_wrong_dims():
     assert tp.tensor(1).flatten().shape == (1,)
-    with pytest.raises(tp.ArgumentError, match="comes after"):
+    with pytest.raises(tp.ShapeError, match="comes after"):
         tp.zeros(2, 3).flatten(1, 0)
     with pytest.raises(tp.DimError):
         tp.zeros(2, 3).flatten(2)

@@ -18,11 +18,12 @@ from tensorplay_core import errors, public
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = ("README.md", "CONTRIBUTING.md")
-MODULES = {"accelerator", "autograd", "backends", "errors", "library", "nn", "profiler", "testing"}
+MODULES = {"accelerator", "autograd", "backends", "errors", "library", "nn", "profiler", "testing", "utils"}
 """The modules among the public names; ``ops`` is an object."""
 LAZY = {
-    *("accelerator", "backends", "explain", "get_rng_state", "initial_seed", "profiler", "seed", "set_default_device"),
-    *("set_rng_state", "show_config", "testing"),
+    *("accelerator", "backends", "explain", "get_rng_state", "initial_seed", "is_anomaly_check_nan_enabled"),
+    *("is_anomaly_enabled", "profiler", "seed", "set_default_device", "set_rng_state", "show_config", "testing"),
+    "utils",
 }
 PROMISED = re.findall(
     r"\S+",

@@ -163,7 +163,8 @@ def test_index_is_numpys(shape, indices):
 
 @given(st.lists(SHAPES, min_size=1, max_size=3), st.integers(-4, 4))
 def test_cat_is_numpys(all_shapes, dim):
-    expected = outcome(lambda: np.concatenate([raw(x) for x in all_shapes], dim).shape)
+    counted = [x for x in all_shapes if x != (0,)] or all_shapes  # PyTorch leaves such a tensor out of any others
+    expected = outcome(lambda: np.concatenate([raw(x) for x in counted], dim).shape)
     assert outcome(lambda: RULES["cat"]("cat", [Shaped(x) for x in all_shapes], dim)) == expected
 
 

@@ -10,6 +10,7 @@ import pytest
 import tensorplay as tp
 from tensorplay_core.dispatch import active
 from tensorplay_core.dispatch.context import include
+from tensorplay_core.dispatch.keys import DispatchKey
 from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.dispatch.tensor_type import forget_slot, intern, unresolved
 from tensorplay_core.ops import slots
@@ -128,3 +129,21 @@ def test_an_error_on_the_fast_path_is_raised_properly_by_the_slow_one():
 def test_a_type_whose_device_lacks_the_results_dtype_gets_no_slot():
     assert kernel_for(REGISTRY.find("eq"), F32) is not None
     assert F32.bool_type is not None
+
+
+def test_a_view_that_decomposes_has_its_composite_kernel_in_the_slot_and_follows_the_tables():
+    forget_slot("k_flatten")
+    flatten, x = REGISTRY.find("flatten"), tp.ones(2, 3)
+    assert x.flatten().shape == (6,)
+    assert slot("flatten") is flatten.kernel_at(int(DispatchKey.Composite)).function
+    with closing(Library("tp", "IMPL")) as lib:
+        lib.impl("flatten", lambda self, start_dim=0, end_dim=-1: self.reshape((-1, 1)), "Composite", override=True)
+        assert [x.flatten().shape for _ in range(2)] == [(6, 1)] * 2
+        lib.impl("flatten", lambda array, start_dim=0, end_dim=-1: array.reshape(-1), "CPU")  # served in inference mode
+        assert [x.flatten().shape for _ in range(2)] == [(6, 1)] * 2
+        assert slot("flatten") is unresolved
+        with tp.inference_mode():
+            assert x.flatten().shape == (6,)
+    assert [x.flatten().shape for _ in range(2)] == [(6,)] * 2
+    with pytest.raises(tp.DimError, match="flatten"):
+        x.flatten(5)

@@ -179,3 +179,20 @@ def test_a_comparison_with_an_integer_that_does_not_fit_is_still_true(name, numb
             assert (x + number).dtype is x.dtype
         for comparison in comparisons:
             assert getattr(x, comparison)(number).tolist() == [getattr(v, comparison)(number) for v in values]
+
+
+def test_whole_numbers_that_the_dtype_cannot_hold_are_refused_whether_it_was_asked_for_or_not():
+    for make, dtype in (
+        (lambda: tp.full((2,), 2**70), "int64"),
+        (lambda: tp.arange(2**70, 2**70 + 2), "int64"),
+        (lambda: tp.arange(2**40, 2**40 + 2, dtype=tp.int32), "int32"),
+        (lambda: tp.arange(257, dtype=tp.uint8), "uint8"),
+        (lambda: tp.arange(0, -2, -1, dtype=tp.uint8), "uint8"),
+        (lambda: tp.arange(0.0, 4e9, 1e9, dtype=tp.int32), "int32"),
+        (lambda: tp.full((2,), 2**70, device="meta"), "int64"),
+    ):
+        with pytest.raises(tp.ValueRangeError, match=f"does not fit {dtype}"):
+            make()
+    assert tp.arange(256, dtype=tp.uint8).tolist() == [*range(256)]
+    assert tp.arange(2**63 - 1, 2**63).tolist() == [2**63 - 1]
+    assert tp.arange(0, 3e9, 1e9, dtype=tp.int32).tolist() == [0, 10**9, 2 * 10**9]

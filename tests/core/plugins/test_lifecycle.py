@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import textwrap
 from typing import Any
+
+import pytest
 
 FAIL = "e = error(MANAGER.ensure_device, 'foo'); show([type(e).__name__, str(e), str(MANAGER.record('foo').state)])"
 
@@ -222,6 +225,40 @@ def test_an_extender_that_was_loaded_alone_does_not_take_its_device_away_from_th
     assert result[1:3] == [{"Foo": ["foo"]}, {"Foo": ["pack"]}]
     assert result[3] == {"foo": "active", "pack": "active", "greedy": "error"}
     assert "tensorplay-foo" in result[4] and "tensorplay-greedy" in result[4]
+
+
+def test_what_ran_once_and_was_refused_later_is_refused_again_after_a_refresh(site: Any) -> None:
+    site.add("foo")
+    site.add("greedy", site.source("foo", device=False), yaml="extends: [foo]")
+    result = site.run(
+        """
+        public.load("greedy")
+        devices.entry("foo")
+        public.refresh()
+        show([str(error(public.load, "greedy")), table()])
+        """
+    )
+    assert "tensorplay-foo" in result[0] and result[1] == {"Foo": ["foo"]}
+
+
+@pytest.mark.parametrize("first", ["", "public.load('alpha')", "public.load('zeta')"])
+def test_of_two_extenders_that_claim_a_free_slot_priority_and_name_decide_and_not_arrival(
+    site: Any, first: str
+) -> None:
+    site.add("foo")
+    neg = site.source("foo", device=False).replace('"add"', '"neg"').replace(".add)", ".neg)")
+    for name in ("zeta", "alpha"):
+        site.add(name, neg, yaml="extends: [foo]")
+    script = f"""
+        {first}
+        devices.entry("foo")
+        show([table("neg"), {{r.name: str(r.state) for r in MANAGER.records()}}, MANAGER.record(LOSER).reason])
+        """
+    one = site.run(f"LOSER = 'zeta'\n{textwrap.dedent(script)}")
+    assert one[:2] == [{"Foo": ["alpha"]}, {"foo": "active", "alpha": "active", "zeta": "error"}]
+    assert "tensorplay-alpha" in one[2] and "override=True" in one[2]
+    other = site.run(f"LOSER = 'alpha'\n{textwrap.dedent(script)}", TENSORPLAY_BACKENDS_PRIORITY="zeta=-5")
+    assert other[:2] == [{"Foo": ["zeta"]}, {"foo": "active", "alpha": "error", "zeta": "active"}]
 
 
 def test_an_unloaded_extender_of_an_active_device_stays_away_until_it_is_loaded(site: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy as copied
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,8 @@ from tensorplay_composite.arrays import ArrayDevice, kernels
 from tensorplay_core.dispatch import devices
 from tensorplay_core.dispatch.keys import backend_key
 from tensorplay_core.dispatch.registry import REGISTRY
-from tensorplay_core.tensor.version import bump, share, version_of
+from tensorplay_core.tensor.version import LIVE, version_of
+from tensorplay_core.tensor.views import bump, root_of, share
 
 
 def test_a_cell_is_made_at_the_first_call_and_kept():
@@ -55,8 +58,9 @@ def test_copies_have_cells_of_their_own():
 
 def test_share():
     x, y = tp.zeros(2), tp.zeros(2)
-    share(x, y)
-    assert y._version is x._version == [0, True]
+    share(x, y, REGISTRY.operators["tp::slice"], 0, None, None, 1)
+    assert y._version is x._version
+    assert root_of(y) is x and [reference() for reference in x._version[LIVE]] == [y]
 
 
 def test_a_reshape_that_copies_has_a_version_of_its_own():
@@ -66,8 +70,8 @@ def test_a_reshape_that_copies_has_a_version_of_its_own():
     copied.add_(weight)  # recorded: no view shares the memory
     copied.sum().backward()
     assert weight.grad.tolist() == [1.0] * 6 and base.sum().item() == 6.0
-    with pytest.raises(tp.AutogradError, match="shares memory with a view"):
-        base.reshape(6).add_(weight)
+    base.reshape(6).add_(weight)
+    assert base.requires_grad and not copied._is_view()
 
 
 # -------------------------------------------------------------------------------- a device whose slices are copies
@@ -120,3 +124,15 @@ def test_a_parameter_that_was_transposed_can_be_updated_on_a_device_without_view
             weight.sub_(weight.grad * 0.5)
         weight.grad = None
     assert weight.tolist() == [[-3.0] * 3] * 2
+
+
+def test_tensors_over_the_memory_of_a_viewed_one_are_forgotten_when_they_are_gone():
+    x = tp.ones(4, requires_grad=True)
+    view = x[0]
+    for _ in range(1000):
+        x.detach()
+        copied(x)
+    assert len(version_of(x)[LIVE]) < 50
+    kept = [x.detach() for _ in range(100)]
+    view.detach().zero_()
+    assert all(one.tolist() == [0.0, 1.0, 1.0, 1.0] for one in kept)

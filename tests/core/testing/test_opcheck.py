@@ -71,7 +71,10 @@ def test_built_in_operators_pass(function, args):
     assert opcheck(function, args) == GOOD
 
 
-KNOWN = {("index", "test_fake"): "NumPy lays out what an index array picks from the last dims in another order"}
+KNOWN = {
+    ("index", "test_fake"): "NumPy lays out what an index array picks from the last dims in another order",
+    ("nonzero", "test_fake"): "the shape of its result depends on the elements, of which a meta tensor has none",
+}
 BUILT_IN = {
     o.display_name: o
     for o in REGISTRY.operators.values()
@@ -213,7 +216,7 @@ def test_a_wrong_gradient_is_found_also_when_none_was_asked_for(requires_grad):
         made,
         (sample(requires_grad=requires_grad),),
         "test_gradient",
-        "t::op: its gradient is wrong.*difference quotient",
+        "t::op: its gradient is wrong.*by differences",
     )
     assert "input 0 is x" in text
 

@@ -1,1 +1,4 @@
-"""The smallest backend of TensorPlay: a device named ``loopback``, over NumPy. Copy it to start your own."""
+"""The smallest backend of TensorPlay: a device named ``loopback``, over NumPy.
+
+``tensorplay backends new`` writes one like it, of your own.
+"""

@@ -93,6 +93,10 @@ class VulkanDevice(DeviceAPI):
         """Returns the strides in elements."""
         return tuple(array.strides)
 
+    def storage_offset(self, array: Any) -> int:
+        """Returns the place of the first element in its buffer, in elements."""
+        return int(array.offset)
+
     def overlaps_itself(self, array: Any) -> bool:
         """Whether two elements are the same memory, as after ``expand``."""
         return meta_array.overlaps_itself(array)

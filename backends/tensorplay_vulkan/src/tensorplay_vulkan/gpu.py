@@ -22,7 +22,7 @@ WORKGROUP = 256
 """Threads in a workgroup, for shaders whose threads do not work together."""
 ROW = 65_535
 """Workgroups in one dim of a launch; what WebGPU promises."""
-KEPT = 4096
+KEPT = 256
 """How many small buffers of parameters are kept: a program that loops launches the same ones again."""
 LOST = ("lost", "destroyed")
 BYTES = ("max-storage-buffer-binding-size", "max-buffer-size")

@@ -35,7 +35,11 @@ def kernels(gpu: Gpu) -> dict[str, Any]:
             raise ShapeError(f"index_backward: the indices select shape {places.shape}, and grad has {grad.shape}")
         return scattered(gpu, grad, sizes, gpu.download(places).reshape(-1))
 
-    return {"index": index, "index_backward": index_backward}
+    def nonzero(self: Any) -> Any:
+        """The places that are not 0; the host finds them, as it must know how many there are."""
+        return gpu.upload(np.argwhere(gpu.download(contiguous(gpu, self))), INT32)
+
+    return {"index": index, "index_backward": index_backward, "nonzero": nonzero}
 
 
 def numbered(gpu: Gpu, shape: Shape) -> VulkanArray:
@@ -53,7 +57,7 @@ def gather(gpu: Gpu, array: VulkanArray, indices: Sequence[VulkanArray | None]) 
     Raises:
         DimError: an index is out of range.
     """
-    indices = without_masks(gpu, array.shape, indices)
+    array, indices = without_masks(gpu, array, indices)
     if all(one is None for one in indices):
         return packed(gpu, array)
     dims = [dim for dim, one in enumerate(indices) if one is not None]
@@ -125,12 +129,23 @@ def _source(rank: int, count: int) -> str:
     return f"{head}\n{INDEX}\n{code}\n}}\n"
 
 
-def without_masks(gpu: Gpu, shape: Shape, indices: Sequence[VulkanArray | None]) -> list[VulkanArray | None]:
-    """Returns the indices with each bool mask as the places where it is true, one index array for each of its dims."""
+def without_masks(
+    gpu: Gpu, array: VulkanArray, indices: Sequence[VulkanArray | None]
+) -> tuple[VulkanArray, list[VulkanArray | None]]:
+    """Returns an array and the indices with each bool mask as the places where it is true, one for each of its dims.
+
+    A mask without dims stands for a dim of size 1 of its own, which the array is given.
+    """
     found: list[VulkanArray | None] = []
     for one in indices:
         if one is None or one.dtype is not BOOL:
             found.append(one)
+            continue
+        shape, strides = array.shape, array.strides
+        if not one.ndim:
+            here = len(found)
+            array = array.view((*shape[:here], 1, *shape[here:]), (*strides[:here], 0, *strides[here:]))
+            found.append(gpu.upload(np.zeros(int(gpu.download(one))), INT32))
             continue
         if one.shape != shape[len(found) : len(found) + one.ndim]:
             raise DimError(
@@ -138,7 +153,7 @@ def without_masks(gpu: Gpu, shape: Shape, indices: Sequence[VulkanArray | None])
             )
         mask = gpu.download(contiguous(gpu, one))
         found += [gpu.upload(places, INT32) for places in np.nonzero(mask)]
-    return found
+    return array, found
 
 
 def scattered(gpu: Gpu, values: VulkanArray, sizes: Shape, places: Any) -> VulkanArray:

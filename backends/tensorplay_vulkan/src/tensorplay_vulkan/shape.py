@@ -9,14 +9,17 @@ from __future__ import annotations
 from typing import Any
 
 from tensorplay_core.errors import ShapeError
-from tensorplay_core.ops import meta_kernels, shapes
+from tensorplay_core.ops import meta_kernels, shapes, shapes_view
 from tensorplay_core.ops.shape_checks import normalize_dim
 from tensorplay_core.tensor.meta_array import contiguous_strides, reshaped_strides
-from tensorplay_vulkan.array import VulkanArray
+from tensorplay_vulkan.array import ITEMSIZE, VulkanArray
 from tensorplay_vulkan.elementwise import assign, packed
 from tensorplay_vulkan.gpu import Gpu
 
-VIEWS = ("permute", "transpose", "expand", "squeeze", "unsqueeze", "select", "slice")
+VIEWS = (
+    *("permute", "transpose", "expand", "squeeze", "unsqueeze", "select", "slice"),
+    *("diagonal", "unbind", "split_with_sizes"),
+)
 
 
 def kernels(gpu: Gpu) -> dict[str, Any]:
@@ -29,6 +32,11 @@ def kernels(gpu: Gpu) -> dict[str, Any]:
         if strides is None:
             return packed(gpu, self).view(sizes, contiguous_strides(sizes))
         return self.view(sizes, strides)
+
+    def as_strided(self: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+        offset = self.offset if storage_offset is None else storage_offset
+        shapes_view.check_in_storage("as_strided", size, stride, offset, self.buffer.size // ITEMSIZE)
+        return self.view(tuple(size), tuple(stride), offset - self.offset)
 
     def cat(tensors: Any, dim: int = 0) -> Any:
         ndim = max(array.ndim for array in tensors)
@@ -61,6 +69,7 @@ def kernels(gpu: Gpu) -> dict[str, Any]:
     return {
         **made,
         "reshape": reshape,
+        "as_strided": as_strided,
         "cat": cat,
         "select_backward": select_backward,
         "slice_backward": slice_backward,

@@ -42,10 +42,10 @@ def bias_silu(input: Tensor | Number, bias: Tensor | Number) -> Tensor:
             y._array = r
             y._type = o = t.float_type
             y._version = None
-            n0 = input._node
-            n1 = bias._node
+            n0 = input._edge
+            n1 = bias._edge
             if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
-                y._node = n = BIAS_SILU.node()
+                y._edge = n = BIAS_SILU.node()
                 n.number = next_number()
                 n.edges = (n0, n1)
                 n.type = o
@@ -55,7 +55,7 @@ def bias_silu(input: Tensor | Number, bias: Tensor | Number) -> Tensor:
                     (bias._array, t, n1, v := bias._version or version_of(bias), v[0]),
                 )
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y

@@ -24,6 +24,7 @@ class BiasSiluBackward(Node):
     op = BIAS_SILU
     kind = SAVING
     saves_input = ("self", "bias")
+    saved_names = ("self", "bias")
 
     @staticmethod
     def record(result: Any, self: Any, bias: Any) -> None:

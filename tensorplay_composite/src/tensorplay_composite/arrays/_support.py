@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import operator
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from types import FunctionType
@@ -200,6 +201,20 @@ class Support:
 def module_name(xp: Any) -> str:
     """Returns what to call an array module in messages; one that is made by a class has that name."""
     return getattr(xp, "__name__", None) or type(xp).__name__
+
+
+def module_label(xp: Any) -> str:
+    """Returns an array module's name with its version, or that of the package that it is part of.
+
+    Example:
+        >>> import numpy
+        >>> module_label(numpy) == f"numpy {numpy.__version__}"
+        True
+    """
+    name = module_name(xp)
+    package = sys.modules.get(name.partition(".")[0])
+    version = getattr(xp, "__version__", None) or getattr(package, "__version__", "")
+    return f"{name} {version}".rstrip()
 
 
 def numpy_rules(xp: Any) -> bool:

@@ -1,7 +1,8 @@
 """Kernels that make arrays from sizes, and those that write into one.
 
-``dtype`` arrives as the module's own dtype; a device other than the current one is the business of the backend that has
-several. Random numbers come from the host, see :mod:`tensorplay_composite.arrays.random`.
+Core gives every size as a tuple, every dtype as the module's own and every device as its index, whatever the user left
+out. A device other than the current one is the business of the backend that has several. Random numbers come from the
+host, see :mod:`tensorplay_composite.arrays.random`.
 """
 
 from __future__ import annotations
@@ -15,38 +16,25 @@ from tensorplay_composite.arrays.random import HostRandom
 from tensorplay_core.errors import ArgumentError, DTypeError, ValueRangeError
 
 
-def _sizes(size: Any) -> tuple[int, ...]:
-    return (size,) if isinstance(size, int) else tuple(size)
-
-
 @quietly
 def filled(xp: Any, support: Support) -> Kernels:
     """Kernels of constants and ranges."""
-    cast, single, double, int64 = support.cast, support.single, support.double, support.int64
-    asarray = xp.asarray
-
-    def default(*values: Any) -> Any:
-        """The dtype of a constant whose dtype nobody gave."""
-        if any(isinstance(value, complex) for value in values):
-            return support.native("complex64")
-        if any(isinstance(value, float) for value in values):
-            return single
-        return support.boolean if all(isinstance(value, bool) for value in values) else int64
+    cast, double, int64, asarray = support.cast, support.double, support.int64, xp.asarray
+    overlap = getattr(xp, "may_share_memory", None)
 
     def empty(size: Any, *, dtype: Any = None, device: Any = None) -> Any:
-        return xp.empty(_sizes(size), dtype=single if dtype is None else dtype)
+        return xp.empty(size, dtype=dtype)
 
     def zeros(size: Any, *, dtype: Any = None, device: Any = None) -> Any:
-        return xp.zeros(_sizes(size), dtype=single if dtype is None else dtype)
+        return xp.zeros(size, dtype=dtype)
 
     def ones(size: Any, *, dtype: Any = None, device: Any = None) -> Any:
-        return xp.ones(_sizes(size), dtype=single if dtype is None else dtype)
+        return xp.ones(size, dtype=dtype)
 
     def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
-        return xp.full(_sizes(size), fill_value, dtype=default(fill_value) if dtype is None else dtype)
+        return xp.full(size, fill_value, dtype=dtype)
 
     def arange(start: Any, end: Any, step: Any, *, dtype: Any = None, device: Any = None) -> Any:
-        dtype = default(0, start, end, step) if dtype is None else dtype
         if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
             # In Python's integers first: a float32 range would drift, and bool and halves have none.
             span = range(start, end, step)
@@ -62,10 +50,14 @@ def filled(xp: Any, support: Support) -> Kernels:
             raise ValueRangeError(f"eye: sizes are 0 or more, got {n} and {m}")
         rows = xp.expand_dims(xp.arange(n, dtype=int64), axis=1)
         columns = xp.expand_dims(xp.arange(m, dtype=int64), axis=0)
-        return cast(rows == columns, single if dtype is None else dtype)
+        return cast(rows == columns, dtype)
 
     def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
-        self[...] = cast(src, self.dtype) if src.dtype != self.dtype else src
+        if src.dtype != self.dtype:
+            src = cast(src, self.dtype)
+        elif self.ndim == 1 and src.ndim == 1 and overlap is not None and overlap(self, src):
+            src = support.copy(src)  # NumPy copies what has one dim element by element, also onto what is still to come
+        self[...] = src
         return self
 
     def fill_(self: Any, value: Any) -> Any:
@@ -108,10 +100,9 @@ def random(xp: Any, support: Support, source: HostRandom) -> Kernels:
 
     def draw(name: str, numbers: Callable[..., Any], size: Any, generator: Any, dtype: Any, device: Any) -> Any:
         refuse(name, generator)
-        dtype = support.single if dtype is None else dtype
         if kind[dtype] not in ("half", "float", "complex"):
             raise DTypeError(f"{name}: draws floating or complex numbers, and dtype is {dtype_name(dtype)}")
-        host = numbers(_sizes(size), dtype_name(dtype), device or 0)
+        host = numbers(size, dtype_name(dtype), device)
         return cast(xp.asarray(host), dtype)
 
     def refuse(name: str, generator: Any) -> None:
@@ -128,8 +119,8 @@ def random(xp: Any, support: Support, source: HostRandom) -> Kernels:
         refuse("randperm", generator)
         if n < 0:
             raise ValueRangeError(f"randperm: n is 0 or more, got {n}")
-        host = source.permutation(n, device or 0)
-        return cast(xp.asarray(host), support.int64 if dtype is None else dtype)
+        host = source.permutation(n, device)
+        return cast(xp.asarray(host), dtype)
 
     return {"rand": rand, "randn": randn, "randperm": randperm}
 

@@ -6,12 +6,14 @@ settled when the object is made. A backend with more to say (several devices, st
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from collections.abc import Mapping
 from typing import Any
 
-from tensorplay_composite.arrays._support import Support, module_name, silent, writes_reach
+from tensorplay_composite.arrays._support import Support, module_label, silent, writes_reach
 from tensorplay_composite.arrays.random import HostRandom
+from tensorplay_composite.arrays.view import storage_of
 from tensorplay_core.dispatch.device_api import DeviceAPI
 from tensorplay_core.errors import ShapeError
 
@@ -31,10 +33,8 @@ def native_dtypes(xp: Any) -> dict[str, Any]:
     """
     support, found = Support(xp), {}
     for name in NAMES:
-        try:
+        with contextlib.suppress(AttributeError):
             found[name] = support.native(name)
-        except AttributeError:
-            continue
     return found
 
 
@@ -83,7 +83,7 @@ class ArrayDevice(DeviceAPI):
         self.array_class: type = xp.ndarray if support.numpy_rules else type(xp.zeros((), dtype=support.single))
         self.shares_memory_with_host = shares_memory_with_host
         self.random = HostRandom()
-        self._name = name or f"{module_name(xp)} {getattr(xp, '__version__', '')}".rstrip()
+        self._name = name or module_label(xp)
         self._names = {native: name for name, native in self.dtypes.items()}
         self._support = support
         self._overlap = getattr(xp, "may_share_memory", None)
@@ -121,9 +121,7 @@ class ArrayDevice(DeviceAPI):
             raise
 
     def from_host(self, host: Any, index: int) -> Any:
-        """Copies a NumPy array, of any byte order, to the device."""
-        if not host.dtype.isnative:
-            host = host.astype(host.dtype.newbyteorder("="))
+        """Copies a NumPy array to the device."""
         return self.xp.asarray(host.copy())
 
     def to_host(self, array: Any) -> Any:
@@ -173,10 +171,14 @@ class ArrayDevice(DeviceAPI):
             return super().strides(array)
         return tuple(map(operator.floordiv, strides, (itemsize,) * len(strides)))
 
+    def storage_offset(self, array: Any) -> int:
+        """Returns the place of the first element in the memory that its views share, in elements."""
+        return storage_of(array)[0]
+
     def overlaps_itself(self, array: Any) -> bool:
         """Whether two elements are the same memory, as after ``expand``."""
         strides = getattr(array, "strides", None)
-        if strides is None or 0 in array.shape:  # NumPy gives an array without elements strides of 0
+        if strides is None or 0 not in strides or 0 in array.shape:  # NumPy gives one without elements strides of 0
             return False
         return any(step == 0 and n > 1 for step, n in zip(strides, array.shape, strict=True))
 

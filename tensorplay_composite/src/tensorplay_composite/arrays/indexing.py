@@ -1,4 +1,4 @@
-"""Gathering with index arrays, and the scatters that are the gradients of gathering, selecting and slicing.
+"""Gathering with index arrays.
 
 The indices mean what they mean in NumPy and PyTorch alike: one per dim from the first, integers or bools, None for a
 whole dim.
@@ -11,21 +11,32 @@ import math
 import operator
 from typing import Any
 
-from tensorplay_composite.arrays._support import Kernels, Support, leading, quietly
-from tensorplay_core.errors import ShapeError, ValueRangeError
+from tensorplay_composite.arrays import scatter
+from tensorplay_composite.arrays._support import Kernels, Support, quietly
+from tensorplay_core.errors import DimError
 
 _ALL = slice(None)
-BLOCK = 2**20
-"""How many pairs of an element and a value are compared at once, where a module has no scatter."""
+
+
+def out_of_range(dim: int, size: int, low: int, high: int) -> DimError:
+    """Returns the error for index arrays of which some index is out of range, naming the one that is furthest out."""
+    worst = high if high - size >= -size - low else low
+    valid = f"valid: {-size} to {size - 1}" if size else "that dim is empty"
+    return DimError(f"index: index {worst} is out of bounds for dim {dim} of size {size} ({valid})")
+
+
+def kernels(xp: Any, support: Support) -> Kernels:
+    """Returns the kernels of indexing over ``xp``."""
+    made = reading(xp, support)
+    places = made.pop("places")
+    return {**made, **scatter.kernels(xp, support, places)}
 
 
 @quietly
-def kernels(xp: Any, support: Support) -> Kernels:
-    """Returns the kernels of indexing over ``xp``."""
-    kind, cast, single, int64 = support.kind, support.cast, support.single, support.int64
+def reading(xp: Any, support: Support) -> Kernels:
+    """Kernels that gather; and ``places``, which says where in C order the elements come from."""
+    kind, cast, int64, native = support.kind, support.cast, support.int64, support.numpy_rules
     zeros = xp.zeros
-    native = support.numpy_rules
-    scatter_add = xp.add.at if native and hasattr(xp.add, "at") else None
 
     def key_of(indices: Any) -> tuple[Any, ...]:
         return (*(_ALL if index is None else index for index in indices), ...)
@@ -34,7 +45,11 @@ def kernels(xp: Any, support: Support) -> Kernels:
         if all(index is None for index in indices):
             return support.copy(self)
         if native:
-            return self[key_of(indices)]
+            try:
+                return self[key_of(indices)]
+            except IndexError:
+                check_range(tuple(self.shape), indices)
+                raise
         places = places_of(tuple(self.shape), indices)
         if 0 in places.shape:
             return zeros(places.shape, dtype=self.dtype)
@@ -51,7 +66,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
         dim = 0
         for item in [*indices, *(None,) * len(sizes)]:  # a mask uses several dims, so there may be fewer items
             if item is not None and kind[item.dtype] == "bool":
-                for found in marked(item, sizes[dim : dim + item.ndim]):
+                for found in marked(item):
                     taken.append(found * (steps[dim] if item.ndim else 0))
                     apart.append(len(ranges))
                     dim += item.ndim > 0
@@ -77,79 +92,36 @@ def kernels(xp: Any, support: Support) -> Kernels:
         item = cast(item, int64)
         wrong = (item < -size) | (item >= size)
         if bool(xp.any(wrong)):
-            raise IndexError(f"an index is out of bounds for dim {dim} of size {size}")
+            raise out_of_range(dim, size, int(xp.min(item)), int(xp.max(item)))
         return xp.where(item < 0, item + size, item)
 
-    def marked(mask: Any, sizes: tuple[int, ...]) -> Any:
-        if tuple(mask.shape) != sizes:
-            raise IndexError(f"a mask of shape {tuple(mask.shape)} does not fit dims of sizes {sizes}")
-        if not sizes:  # it uses no dim, and gives one of size 1 or 0
+    def marked(mask: Any) -> Any:
+        """The places of a mask's true elements, an array for each dim; core has seen that its shape fits."""
+        if not mask.ndim:  # it uses no dim, and gives one of size 1 or 0
             return (zeros((int(bool(mask)),), dtype=int64),)
         return [cast(found, int64) for found in xp.nonzero(mask)]
 
-    def add_at(size: int, places: Any, values: Any) -> Any:
-        """Zeros of length ``size`` with ``values`` added in at ``places``, repeated ones too."""
-        total = zeros((size,), dtype=values.dtype)
-        if scatter_add is not None:
-            scatter_add(total, places, values)
-            return total
-        if hasattr(total, "at"):
-            return total.at[places].add(values)
-        # The array standard has no scatter: every element looks for its values, some elements at a time.
-        step, parts = max(1, BLOCK // max(1, places.shape[0])), [total[:0]]
-        for start in range(0, size, step):
-            elements = xp.arange(start, min(start + step, size), dtype=int64)
-            hit = xp.expand_dims(places, axis=0) == xp.expand_dims(elements, axis=1)
-            found = xp.where(hit, xp.expand_dims(values, axis=0), xp.zeros_like(xp.expand_dims(values, axis=0)))
-            parts.append(xp.sum(found, axis=1, dtype=values.dtype))
-        return xp.concat(parts, axis=0)
+    def check_range(sizes: tuple[int, ...], indices: Any) -> None:
+        """Refuses the first index array that is out of range, by its worst index."""
+        dim = 0
+        for item in indices:
+            if item is not None and kind[item.dtype] == "bool":
+                dim += item.ndim
+                continue
+            if item is not None and item.size:
+                low, high = int(item.min()), int(item.max())
+                if low < -sizes[dim] or high >= sizes[dim]:
+                    raise out_of_range(dim, sizes[dim], low, high)
+            dim += 1
 
-    def added(size: int, places: Any, values: Any) -> Any:
-        if kind[values.dtype] != "bool" or scatter_add is not None:
-            return add_at(size, places, values)
-        return cast(add_at(size, places, cast(values, int64)), values.dtype)
-
-    def index_backward(grad: Any, input_sizes: Any, indices: Any) -> Any:
-        sizes, dtype = tuple(input_sizes), grad.dtype
-        wide = cast(grad, single) if kind[dtype] == "half" else grad
-        count = math.prod(sizes)
-        # Gathering the places with the same indices says where each element of grad came from.
+    def places(sizes: tuple[int, ...], indices: Any) -> Any:
         if native:
-            places = xp.reshape(xp.arange(count, dtype=int64), sizes)[key_of(indices)]
-        else:
-            places = places_of(sizes, indices)
-        if places.shape != wide.shape:
-            raise ShapeError(f"index_backward: the indices select shape {places.shape}, and grad has {wide.shape}")
-        total = added(count, xp.reshape(places, (-1,)), xp.reshape(wide, (-1,)))
-        return cast(xp.reshape(total, sizes), dtype)
+            return index(xp.reshape(xp.arange(math.prod(sizes), dtype=int64), sizes), indices)
+        return places_of(sizes, indices)
 
-    def put(name: str, sizes: Any, dim: int, item: Any, grad: Any) -> Any:
-        result = zeros(tuple(sizes), dtype=grad.dtype)
-        if not native and item.__class__ is slice:
-            item = slice(*item.indices(result.shape[dim]))
-        elif not native and not -result.shape[dim] <= item < result.shape[dim]:
-            raise IndexError(f"index {item} is out of bounds for dim {dim} of size {result.shape[dim]}")
-        key = (*leading[result.ndim][dim], item, ...)
-        if result[key].shape != grad.shape:  # it would broadcast
-            raise ShapeError(f"{name}: the selected part has shape {result[key].shape}, and grad has {grad.shape}")
-        if support.mutable:
-            result[key] = grad
-            return result
-        if item.__class__ is not slice:
-            item, grad = slice(item, item + 1 or None), xp.expand_dims(grad, axis=dim)
-        return support.replaced(result, dim % result.ndim, item, grad)
+    def nonzero(self: Any) -> Any:
+        if not self.shape:
+            return zeros((int(bool(self)), 0), dtype=int64)
+        return cast(xp.stack(xp.nonzero(self if kind[self.dtype] == "bool" else self != 0), axis=1), int64)
 
-    def select_backward(grad: Any, input_sizes: Any, dim: int, index: int) -> Any:
-        return put("select_backward", input_sizes, dim, index, grad)
-
-    def slice_backward(grad: Any, input_sizes: Any, dim: int, start: int | None, end: int | None, step: int) -> Any:
-        if step < 1:
-            raise ValueRangeError(f"slice_backward: step must be 1 or more, got {step}")
-        return put("slice_backward", input_sizes, dim, slice(start, end, step), grad)
-
-    return {
-        "index": index,
-        "index_backward": index_backward,
-        "select_backward": select_backward,
-        "slice_backward": slice_backward,
-    }
+    return {"index": index, "nonzero": nonzero, "places": places}

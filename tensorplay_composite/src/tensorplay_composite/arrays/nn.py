@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorplay_composite.arrays._support import Kernels, Support, check_0d, quietly
+from tensorplay_composite.arrays._support import Kernels, Support, check_0d, dtype_name, quietly
 from tensorplay_core.errors import ArgumentError, DTypeError, fix
 
 
@@ -26,11 +26,11 @@ def kernels(xp: Any, support: Support) -> Kernels:
             self = cast(self, single)
         elif what not in ("float", "complex"):
             raise DTypeError(
-                f"{name}: the tensor is {self.dtype}, and only floating dtypes have a {name}"
+                f"{name}: the tensor is {dtype_name(self.dtype)}, and only floating dtypes have a {name}"
                 + fix(f"{name}(x, dim, dtype=tp.float32)")
             )
         if what == "complex":
-            raise DTypeError(f"{name}: complex numbers have no order, and the tensor is {self.dtype}")
+            raise DTypeError(f"{name}: complex numbers have no order, and the tensor is {dtype_name(self.dtype)}")
         if self.ndim == 0:
             check_0d(name, dim)
             return self - self

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorplay_composite.arrays._support import Kernels, Support, quietly
+from tensorplay_composite.arrays._support import Kernels, Support, dtype_name, quietly
 from tensorplay_core.errors import DTypeError
 
 
@@ -94,6 +94,17 @@ def transcendental(xp: Any, support: Support) -> Kernels:
     """Kernels of the exponential family and of ``relu``."""
     kind, cast, single = support.kind, support.cast, support.single
     exp, where, asarray = xp.exp, xp.where, xp.asarray
+    log, log1p_of_reals = xp.log, xp.log1p
+    angle = _first(xp, "atan2", "arctan2")
+
+    def log1p(self: Any) -> Any:
+        """Keeps the digits of small complex numbers: half the real one's of x (2 + x) + y², and i atan2(y, 1 + x)."""
+        if kind[self.dtype] != "complex":
+            return log1p_of_reals(self)
+        x, y = xp.real(self), xp.imag(self)
+        near = xp.abs(x) + xp.abs(y) < 0.5
+        size = where(near, log1p_of_reals(x * (2 + x) + y * y) / 2, log(xp.abs(1 + self)))
+        return cast(size, self.dtype) + cast(angle(y, 1 + x), self.dtype) * asarray(1j, dtype=self.dtype)
 
     def sigmoid(self: Any) -> Any:
         """1 / (1 + exp(-x)) with exp(-|x|), which never overflows, so that both ends keep their relative accuracy."""
@@ -108,15 +119,15 @@ def transcendental(xp: Any, support: Support) -> Kernels:
     def relu(self: Any) -> Any:
         what = kind[self.dtype]
         if what == "complex":
-            raise DTypeError(f"relu: complex numbers have no order, and the tensor is {self.dtype}")
+            raise DTypeError(f"relu: complex numbers have no order, and the tensor is {dtype_name(self.dtype)}")
         zero = asarray(0, dtype=self.dtype)
         return xp.maximum(self, zero)
 
     return {
         "exp": exp,
         "expm1": xp.expm1,
-        "log": xp.log,
-        "log1p": xp.log1p,
+        "log": log,
+        "log1p": log1p,
         "sin": xp.sin,
         "cos": xp.cos,
         "sqrt": xp.sqrt,

@@ -27,7 +27,7 @@ class HostRandom:
     """One generator per device index, all from one seed.
 
     Args:
-        seed: the first seed; None takes one from the operating system.
+        seed: the first seed, 0 or more; None takes one from the operating system.
 
     Example:
         >>> HostRandom(0).uniform((2,), "float32", 0).tolist() == HostRandom(0).uniform((2,), "float32", 1).tolist()
@@ -52,9 +52,8 @@ class HostRandom:
             import numpy
 
             with self._lock:
-                # Any Python integer is a seed, as in PyTorch; Philox takes those of 0 and above.
-                seed = None if self._seed is None else self._seed % 2**64
-                found = self._generators.setdefault(index, numpy.random.Generator(numpy.random.Philox(seed)))
+                made = numpy.random.Generator(numpy.random.Philox(self._seed))
+                found = self._generators.setdefault(index, made)
         return found
 
     def state(self, index: int) -> bytes:

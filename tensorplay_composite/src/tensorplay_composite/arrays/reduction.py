@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tensorplay_composite.arrays._support import Kernels, Support, check_0d, dims_of, quietly
+from tensorplay_composite.arrays._support import Kernels, Support, check_0d, dims_of, dtype_name, quietly
 from tensorplay_core.errors import DTypeError, fix
 
 
@@ -35,7 +35,7 @@ def sums(xp: Any, support: Support) -> Kernels:
         what, axis = kind[self.dtype], dims_of(dim)
         if what not in ("half", "float", "complex"):
             raise DTypeError(
-                f"mean: the tensor is {self.dtype}, and only floating and complex dtypes have a mean"
+                f"mean: the tensor is {dtype_name(self.dtype)}, and only floating and complex dtypes have a mean"
                 + fix("x.mean(dtype=tp.float32)")
             )
         if self.ndim == 0:
@@ -59,7 +59,7 @@ def extremes(xp: Any, support: Support) -> Kernels:
     def order(name: str, self: Any) -> str:
         what = kind[self.dtype]
         if what == "complex":
-            raise DTypeError(f"{name}: complex numbers have no order, and the tensor is {self.dtype}")
+            raise DTypeError(f"{name}: complex numbers have no order, and the tensor is {dtype_name(self.dtype)}")
         return what
 
     def largest(self: Any, dim: Any, keepdim: bool) -> Any:
@@ -90,7 +90,6 @@ def extremes(xp: Any, support: Support) -> Kernels:
     def max_dim(self: Any, dim: int, keepdim: bool = False) -> tuple[Any, Any]:
         if self.ndim == 0:
             check_0d("max", dim)
-            order("max", self)
             return support.copy(self), xp.zeros((), dtype=int64)
         indices = position("max", self, dim, True)
         values = xp.take_along_axis(self, indices, axis=dim)

@@ -37,6 +37,7 @@ RULES: dict[str, tuple[str, ...]] = {
         "ge",
         "where",
         "cat",
+        "stack",
     ),
     "banned": (),
 }

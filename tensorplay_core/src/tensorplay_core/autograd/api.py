@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, overload
 
-from tensorplay_core.autograd.engine import Pass, accumulate, root_gradient
-from tensorplay_core.autograd.node import Node
-from tensorplay_core.errors import ArgumentError, AutogradError, fix
-from tensorplay_core.tensor.tensor import Tensor, TensorBase
+from tensorplay_core.autograd.engine import Pass, root_gradient
+from tensorplay_core.autograd.node import GradientEdge, Node
+from tensorplay_core.dispatch.registry import REGISTRY
+from tensorplay_core.errors import ArgumentError, AutogradError, ValueRangeError, fix
+from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
 
-Tensors = Tensor | Sequence[Tensor]
+Tensors = Tensor | GradientEdge | Sequence[Tensor | GradientEdge]
 
 
 def _as_tuple(value: Any, what: str) -> tuple[Any, ...]:
-    if isinstance(value, TensorBase) or not hasattr(value, "__iter__"):
+    if isinstance(value, (TensorBase, GradientEdge)) or not hasattr(value, "__iter__"):
         value = (value,)
-    values = tuple(value)
+    values = tuple([_stand_in(v) if isinstance(v, GradientEdge) else v for v in value])
     for v in values:
         if v is not None and not isinstance(v, TensorBase):
-            raise ArgumentError(f"{what} are tensors, not {type(v).__name__}")
+            raise ArgumentError(
+                f"{what} are tensors, not {type(v).__name__}" + fix("pass a tensor, or a sequence of tensors.")
+            )
     return values
+
+
+def _stand_in(edge: GradientEdge) -> Tensor:
+    """Returns a tensor that stands for a place in the graph, of its shape and dtype and without memory."""
+    node = edge.where()
+    tensor = Tensor.new_zeros(wrap(None, node.type), ()).expand(node.shape)
+    tensor._node = node
+    return tensor
 
 
 def _start(roots: tuple[Tensor, ...], gradients: tuple[Tensor | None, ...], running: Pass) -> None:
     if len(roots) != len(gradients):
-        raise ArgumentError(f"{len(roots)} tensors and {len(gradients)} gradients: there must be one for each")
+        raise ArgumentError(
+            f"{len(roots)} tensors and {len(gradients)} gradients: there must be one for each"
+            + fix("pass a gradient for each tensor, None where one is implied.")
+        )
     if not roots:
-        raise ArgumentError("a backward pass needs at least one tensor to start from")
+        raise AutogradError("a backward pass needs at least one tensor to start from")
     for root, gradient in zip(roots, gradients, strict=True):
         if root._node is None:
             raise AutogradError(
@@ -63,11 +77,18 @@ def backward(
         grad_tensors: the gradient with respect to each, of the same shape; may be left out for one-element tensors.
         retain_graph: keep what the graph has saved, so that it can be walked again; default ``create_graph``.
         create_graph: record the pass, so that the gradients can be differentiated.
-        inputs: accumulate into these leaves only.
+        inputs: accumulate into these only: leaves, or computed tensors, which then retain their gradient.
 
     Raises:
         AutogradError: a tensor has no graph, a gradient does not fit, the graph was freed, or a saved tensor was
             modified in place. Every ``.grad`` is then as it was.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> x = tp.tensor([1.0, 2.0], requires_grad=True)
+        >>> tp.autograd.backward([(x * x).sum(), x.sum()])
+        >>> x.grad
+        tensor([3., 5.])
     """
     roots = _as_tuple(tensors, "tensors")
     gradients = (None,) * len(roots) if grad_tensors is None else _as_tuple(grad_tensors, "gradients")
@@ -75,17 +96,13 @@ def backward(
     if inputs is None:
         _start(roots, gradients, Pass(graph=create_graph, retain=retain))
         return
-    leaves = _as_tuple(inputs, "inputs")
-    if not leaves:
-        raise ArgumentError("inputs is empty: name at least one tensor, or leave it out")
-    nodes = _nodes_of(leaves)
-    if not all(node.is_leaf for node in nodes):
-        raise AutogradError("inputs must be leaves: a tensor that was computed keeps no gradient")
-    running = Pass(graph=create_graph, retain=retain, wanted=nodes)
-    _start(roots, gradients, running)
-    for leaf in dict.fromkeys(nodes):
-        if leaf in running.found:
-            accumulate(leaf, running.found[leaf], create_graph)  # type: ignore[arg-type]  # a leaf, as checked above
+    wanted = _as_tuple(inputs, "inputs")
+    if not wanted:
+        raise AutogradError("backward: inputs is empty" + fix("name at least one tensor, or leave it out."))
+    nodes = _nodes_of(wanted)
+    for x in wanted:
+        x.retain_grad()
+    _start(roots, gradients, Pass(graph=create_graph, retain=retain, wanted=nodes, stores=True))
 
 
 @overload
@@ -96,6 +113,7 @@ def grad(
     retain_graph: bool | None = None,
     create_graph: bool = False,
     allow_unused: Literal[False] | None = None,
+    is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor, ...]: ...
 @overload
@@ -106,30 +124,50 @@ def grad(
     retain_graph: bool | None = None,
     create_graph: bool = False,
     allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]: ...
+@overload
 def grad(
     outputs: Tensors,
-    inputs: Tensors,
+    inputs: Mapping[str, Tensor],
     grad_outputs: Tensors | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
     allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Any, ...]:
+) -> dict[str, Tensor | None]: ...
+def grad(
+    outputs: Tensors,
+    inputs: Tensors | Mapping[str, Tensor],
+    grad_outputs: Tensors | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...] | dict[str, Any]:
     """Returns the gradients of ``outputs`` with respect to ``inputs``, leaving every ``.grad`` alone.
 
     Args:
         outputs: what to differentiate.
-        inputs: with respect to what; leaves or computed tensors.
+        inputs: with respect to what; leaves or computed tensors, also by name in a dict.
         grad_outputs: the gradient with respect to each output; may be left out for one-element outputs.
         retain_graph: keep what the graph has saved; default ``create_graph``.
         create_graph: record the pass, so that the gradients can be differentiated.
         allow_unused: return None for an input that the outputs do not depend on, rather than raise.
+        is_grads_batched: each of ``grad_outputs`` is a batch of gradients along its first dim, and so is each result;
+            the graph is walked once for each.
         materialize_grads: return zeros for such an input.
 
     Returns:
-        One gradient per input, each of its input's shape and dtype.
+        One gradient per input, each of its input's shape and dtype; a dict where ``inputs`` is one.
+
+    Raises:
+        AutogradError: an output has no graph, an input needs no gradient or was not used, a gradient does not fit, the
+            graph was freed, or a saved tensor was modified in place.
+        ValueRangeError: ``materialize_grads`` and ``allow_unused=False``.
 
     Example:
         >>> import tensorplay as tp
@@ -137,10 +175,22 @@ def grad(
         >>> tp.autograd.grad(x * x, x)
         (tensor(6.),)
     """
+    if isinstance(inputs, Mapping):
+        every = (grad_outputs, retain_graph, create_graph, allow_unused, is_grads_batched, materialize_grads)
+        named = grad(outputs, tuple(inputs.values()), *every)
+        return dict(zip(inputs, named, strict=True))
     roots, wanted = _as_tuple(outputs, "outputs"), _as_tuple(inputs, "inputs")
     if materialize_grads and allow_unused is False:
-        raise ArgumentError("materialize_grads=True allows unused inputs; allow_unused=False contradicts it")
+        raise ValueRangeError(
+            "grad: materialize_grads=True allows unused inputs; allow_unused=False contradicts it"
+            + fix("leave allow_unused out.")
+        )
+    if not wanted:
+        raise AutogradError("grad: inputs is empty" + fix("name at least one tensor to differentiate by."))
     gradients = (None,) * len(roots) if grad_outputs is None else _as_tuple(grad_outputs, "grad_outputs")
+    if is_grads_batched:
+        retain = create_graph if retain_graph is None else retain_graph
+        return _batched(roots, wanted, gradients, retain, create_graph, allow_unused, materialize_grads)
     nodes = _nodes_of(wanted)
     running = Pass(graph=create_graph, retain=create_graph if retain_graph is None else retain_graph, wanted=nodes)
     _start(roots, gradients, running)
@@ -156,3 +206,28 @@ def grad(
             )
         results.append(found)
     return tuple(results)
+
+
+def _batched(
+    roots: tuple[Tensor, ...],
+    wanted: tuple[Tensor, ...],
+    gradients: tuple[Tensor | None, ...],
+    retain: bool,
+    *options: Any,
+) -> tuple[Any, ...]:
+    """Returns the gradients for a batch of gradients, each stacked along a new first dim."""
+    sizes = {g.shape[:1] if g is not None else () for g in gradients}
+    if len(sizes) != 1 or sizes in ({()}, {(0,)}):
+        shapes = ", ".join("None" if g is None else str(g.shape) for g in gradients)
+        raise ArgumentError(
+            f"is_grads_batched=True takes gradients with a batch along their first dim, all of one size: {shapes}"
+            + fix("pass grad_outputs of shape (batch, *output.shape) for every output.")
+        )
+    (count,) = sizes.pop()
+    graph, unused, zeros = options
+    parts = []
+    for i in range(count):
+        one = [g[i] for g in gradients if g is not None]
+        parts.append(grad(roots, wanted, one, retain or i + 1 < count, graph, unused, False, zeros))
+    stack: Any = REGISTRY.operators["tp::stack"].function
+    return tuple(None if column[0] is None else stack(column, 0) for column in zip(*parts, strict=True))

@@ -7,48 +7,32 @@ whole pass has succeeded, so an exception leaves every ``.grad`` as it was.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from heapq import heappop, heappush
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tensorplay_core.autograd.modes import enable_grad, no_grad
-from tensorplay_core.autograd.node import LEAF, OUTPUT, SAVING, AccumulateGrad, Node, Output
+from tensorplay_core.autograd.fitting import fit
+from tensorplay_core.autograd.kept import freed
+from tensorplay_core.autograd.modes import enable_grad
+from tensorplay_core.autograd.node import (
+    MULTIPLE,
+    OUTPUT,
+    PLAIN,
+    RETAINED,
+    SAVING,
+    WATCHED,
+    WATCHED_LEAVES,
+    Node,
+    Output,
+)
+from tensorplay_core.autograd.storing import store
 from tensorplay_core.dispatch import active
 from tensorplay_core.dispatch.tensor_type import Unresolved
-from tensorplay_core.errors import AutogradError, ShapeError, fix
-from tensorplay_core.tensor.tensor import Tensor, wrap
+from tensorplay_core.errors import ArgumentError, AutogradError, fix
+from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
 
-
-def fit(grad: Tensor, node: Node) -> Tensor:
-    """Returns a gradient in the shape, dtype and device of a node's result.
-
-    Raises:
-        AutogradError: the shape cannot be what the node's result was broadcast to.
-    """
-    if grad.shape != node.shape:
-        grad = sum_to_shape(grad, node.shape)
-    if grad._type is not node.type:
-        if grad.is_complex() and not node.type.dtype.is_complex:
-            grad = grad.real()
-        if grad._type.dtype is not node.type.dtype or grad.device != node.type.device:
-            grad = grad.to(dtype=node.type.dtype, device=node.type.device)
-    return grad
-
-
-def sum_to_shape(grad: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Sums a tensor over the dims in which ``shape`` was broadcast to it.
-
-    Example:
-        >>> import tensorplay as tp
-        >>> sum_to_shape(tp.ones(2, 3), (3,))
-        tensor([2., 2., 2.])
-    """
-    extra = grad.ndim - len(shape)
-    dims = [*range(extra), *(i + extra for i, n in enumerate(shape) if n == 1 and grad.shape[i + extra] != 1)]
-    if extra < 0 or any(n != 1 and n != grad.shape[i + extra] for i, n in enumerate(shape)):
-        raise AutogradError(f"a gradient of shape {grad.shape} reached a tensor of shape {shape}")
-    return grad.sum(dims, keepdim=True).reshape(shape) if dims else grad.reshape(shape)
+if TYPE_CHECKING:
+    from tensorplay_core.autograd.hooks import Joint
 
 
 class Pass:
@@ -57,28 +41,37 @@ class Pass:
     Args:
         graph: record the pass itself, so that gradients can be differentiated.
         retain: keep what nodes saved.
-        wanted: nodes whose gradients to return; None to store gradients in leaves.
+        wanted: nodes whose gradients are looked for; None for every leaf.
+        stores: whether gradients of leaves go into their ``.grad``; unless told, where no node is looked for.
 
     Attributes:
         found: the gradients of the leaves that were reached, and of the wanted nodes.
+        joint: the gradients that have arrived for hooks on several tensors; None while there are none.
     """
 
-    __slots__ = ("_pending", "_sums", "_waiting", "_wanted", "found", "graph", "retain")
+    __slots__ = ("_kept", "_pending", "_stores", "_sums", "_waiting", "_wanted", "found", "graph", "joint", "retain")
 
     found: dict[Any, Tensor]
+    joint: dict[Joint, list[Tensor | None]] | None
     _sums: dict[Any, Tensor]
     """Of the gradients in ``found``, those that are sums which this pass made, so that it may write to them."""
+    _kept: list[tuple[TensorBase, Tensor]] | None
+    """The tensors with ``retain_grad`` that were passed, and their gradients."""
     _pending: dict[int, list[Any]]
     """Number of a node to [node, the sum of its gradients so far]."""
     _waiting: list[int]
     """The keys of ``_pending`` as a heap: the node that was made last comes first."""
 
-    def __init__(self, *, graph: bool, retain: bool, wanted: Sequence[Node] | None = None) -> None:
+    def __init__(
+        self, *, graph: bool, retain: bool, wanted: Sequence[Node] | None = None, stores: bool = False
+    ) -> None:
         """See the class."""
         self.graph = graph
         self.retain = retain
         self.found = {}
+        self.joint = self._kept = None
         self._wanted = None if wanted is None else set(wanted)
+        self._stores = stores or wanted is None
         self._sums = {}
         self._pending = {}
         self._waiting = []
@@ -87,7 +80,7 @@ class Pass:
         """Adds a gradient of a node's result."""
         if grad._array.shape != node.shape or grad._type is not node.type:
             grad = fit(grad, node)
-        if node.kind == LEAF:
+        if node.number > 0:
             known = self.found.get(node)
             self.found[node] = grad if known is None else known + grad
         elif (pending := self._pending.get(node.number)) is not None:
@@ -97,20 +90,61 @@ class Pass:
             heappush(self._waiting, node.number)
 
     def run(self) -> None:
-        """Walks the graph from what was added."""
-        needed = None
+        """Walks the graph from what was added, then stores what it has found.
+
+        Nothing is stored before every node and every hook has succeeded.
+        """
+        if RETAINED:
+            _hooks().settle()
+        captures, needed = {}, None
         if self._wanted is not None:
-            needed = _leading_to(self._wanted, [node for node, _ in self._pending.values()])
+            captures = _captures(self._wanted)
+            ends = {*captures, *(node for node in self._wanted if node.number > 0)}
+            needed = _leading_to(ends, [node for node, _ in self._pending.values()])
         if self.graph:
             with enable_grad():
-                self._walk(needed)
+                self._walk(captures, needed)
         else:  # saved tensors come back without their nodes, so nothing can be recorded: no scope is needed
-            self._walk(needed)
-        if self._wanted is None:
-            for leaf, grad in self.found.items():
-                accumulate(leaf, grad, self.graph, owned=leaf in self._sums)
+            self._walk(captures, needed)
+        watched = [node for node in self.found if node.number > 0 and node.kind > WATCHED] if WATCHED_LEAVES else ()
+        if watched or self.joint:
+            self._call_hooks(watched)
+        if self._stores:
+            sums, graph = self._sums, self.graph
+            for node, grad in self.found.items():
+                if node.number > 0 and (variable := node.variable()) is not None:
+                    store(variable, grad, graph, node in sums)
+        if self._kept is not None:
+            for variable, grad in self._kept:
+                store(variable, grad, self.graph)
+        if self._stores:
+            for node in watched:
+                _hooks().after_storing(node, self.found[node], self.graph)
 
-    def _walk(self, needed: set[Node] | None) -> None:
+    def _call_hooks(self, leaves: Sequence[Node]) -> None:
+        """Runs the hooks on leaves, whose gradients become their own, and those that wait for all gradients."""
+        hooks, found = _hooks(), self.found
+        for leaf in leaves:
+            grad = found[leaf]
+            if not self.graph and self._sums.pop(leaf, None) is None:
+                grad = wrap(grad._type.api.copy(grad._array), grad._type)
+            grad = hooks.arrive(leaf, grad, self)
+            found[leaf] = hooks.before_storing(leaf, grad, self.graph) if self._stores else grad
+        for joint, grads in (self.joint or {}).items():
+            joint.finish(grads, self.graph)
+
+    def _arrive(self, node: Node, grad: Any) -> Any:
+        """Returns the gradient of a watched node's result after the hooks on it."""
+        if node.several:
+            return grad
+        hooks = _hooks()
+        grad = hooks.arrive(node, grad, self)
+        if (tensor := hooks.retained(node)) is not None:
+            self._kept = self._kept or []
+            self._kept.append((tensor, grad))
+        return grad
+
+    def _walk(self, captures: dict[Node, list[tuple[Node, int | None]]], needed: set[Node] | None) -> None:
         """Runs every node that has a gradient, in order.
 
         One loop with :meth:`add` inlined, because a graph of small tensors spends its time here. ``after`` is the node
@@ -118,27 +152,32 @@ class Pass:
         """
         waiting, pending, found, graph, retain = self._waiting, self._pending, self.found, self.graph, self.retain
         sums = self._sums
-        apply = active.applying
-        inner = () if self._wanted is None else {node for node in self._wanted if node.kind != LEAF}
-        selective = bool(inner) or needed is not None
+        apply = active.checking or active.applying
+        selective = bool(captures) or needed is not None
         node: Node | None = None
         after_grad: Any = None
         try:
             while waiting:
                 node, grad = pending.pop(heappop(waiting))
                 while node is not None:
-                    if selective:
-                        if node in inner:
-                            found[node] = grad
-                        if needed is not None and not any(edge in needed for edge in node.edges):
-                            break  # nothing below it is wanted
                     kind = node.kind
-                    if kind > SAVING:
+                    if selective or kind > SAVING:
+                        if kind >= WATCHED:
+                            grad = self._arrive(node, grad)
+                            kind -= WATCHED
+                        if selective:
+                            for key, i in captures.get(node, ()):
+                                if (value := grad if i is None else grad[i]) is not None:
+                                    found[key] = value
+                            if needed is not None and not any(edge in needed for edge in node.edges):
+                                break  # nothing below it is wanted
                         if kind == OUTPUT:
                             self._hand_over(node, grad)
                             break
-                        if not node.takes_none:
-                            grad = [self._zeros(node, i) if g is None else g for i, g in enumerate(grad)]
+                        if kind >= MULTIPLE:
+                            if not node.takes_none:
+                                grad = [self._zeros(node, i) if g is None else g for i, g in enumerate(grad)]
+                            kind = SAVING if kind == MULTIPLE else PLAIN  # as one with a single result from here on
                     grads = node.backward(grad, graph) if apply is None else apply(node, grad, graph)
                     pointwise = node.pointwise
                     after = None
@@ -198,29 +237,32 @@ class Pass:
         if pending is None:
             pending = self._pending[parent.number] = [parent, [None] * len(parent.shape)]
             heappush(self._waiting, parent.number)
-        pending[1][node.index] = grad
+        known = pending[1][node.index]  # of the same result unpacked from what its node saved
+        pending[1][node.index] = grad if known is None else known + grad
 
-    def _zeros(self, node: Node, index: int) -> Tensor:
+    def _zeros(self, node: Node, index: int) -> Tensor | None:
         type, shape = node.type[index], node.shape[index]
-        return Tensor.new_zeros(wrap(None, type), shape) if type.dtype.is_inexact else wrap(None, type)
+        return Tensor.new_zeros(wrap(None, type), shape) if type.dtype.is_inexact else None
 
 
-def freed(node: Node) -> AutogradError:
-    """Returns the error for a node that an earlier pass has walked."""
-    return AutogradError(
-        f"{node.name} has been walked by an earlier backward pass, which freed what it had saved"
-        + fix("pass retain_graph=True to the first backward, or compute the loss again.")
-    )
+def _hooks() -> Any:
+    from tensorplay_core.autograd import hooks  # here, because few programs need them
+
+    return hooks
 
 
-def _add_to(total: Tensor, grad: Tensor) -> None:
-    """Adds to a sum that a pass owns, of the same type and shape: by the kernel itself, unless somebody watches."""
-    try:
-        if active.special:
-            raise Unresolved
-        total._type.k_add_(total._array, grad._array)
-    except Unresolved:
-        total.add_(grad)
+def _captures(wanted: set[Node]) -> dict[Node, list[tuple[Node, int | None]]]:
+    """Returns the nodes at which the gradients of wanted nodes are seen, and which of the node's gradients it is.
+
+    Several nodes can stand for one result of an operator with several, so it is seen where their gradients meet.
+    """
+    found: dict[Node, list[tuple[Node, int | None]]] = {}
+    for node in wanted:
+        if isinstance(node, Output):
+            found.setdefault(node.parent, []).append((node, node.index))
+        elif node.number < 0:
+            found.setdefault(node, []).append((node, None))
+    return found
 
 
 def _leading_to(wanted: set[Node], roots: list[Node]) -> set[Node] | None:
@@ -243,42 +285,13 @@ def _leading_to(wanted: set[Node], roots: list[Node]) -> set[Node] | None:
     return leads
 
 
-_storing = threading.RLock()
-"""Held while a leaf's ``.grad`` is read and written: several threads may back up into one leaf."""
+def _without_node(gradient: Tensor) -> Tensor:
+    detached = gradient.detach()
+    if active.levels:
+        from tensorplay_core.tensor.dual import carry
 
-
-def accumulate(leaf: AccumulateGrad, grad: Tensor, graph: bool, owned: bool = False) -> None:
-    """Adds a gradient to a leaf's ``.grad``; what is stored is the leaf's own, never an alias.
-
-    Args:
-        leaf: the leaf's node.
-        grad: the gradient.
-        graph: whether the sum must be differentiable.
-        owned: whether nobody else has the gradient, so that it need not be copied.
-    """
-    variable = leaf.variable()
-    if variable is None:
-        return
-    with _storing:
-        old = getattr(variable, "_grad", None)
-        if graph:
-            with enable_grad():
-                variable._grad = grad.clone() if old is None else old + grad
-        elif old is None:
-            variable._grad = grad if owned else wrap(grad._type.api.copy(grad._array), grad._type)
-        elif not old._type.mutable:
-            with no_grad():
-                variable._grad = old + grad
-        elif old._version is None and old._type is grad._type and old._node is None:
-            _add_to(old, grad)  # nobody has saved or viewed it, so no version must be counted
-        elif old._node is None and not old._type.inference:
-            try:
-                old.add_(grad)
-            except ShapeError:  # somebody stored an expanded tensor, whose memory cannot be written to
-                variable._grad = old + grad
-        else:
-            with no_grad():
-                variable._grad = old + grad
+        carry(gradient, detached)
+    return detached
 
 
 def root_gradient(root: Tensor, gradient: Tensor | None, graph: bool) -> Tensor:
@@ -293,15 +306,32 @@ def root_gradient(root: Tensor, gradient: Tensor | None, graph: bool) -> Tensor:
                 f"a gradient is implied only for a tensor of one element; this one has shape {root.shape}"
                 + fix("reduce it, e.g. with .sum(), or pass the gradient.")
             )
+        if root.is_complex():
+            raise AutogradError(
+                f"a gradient is implied only for a real tensor; this one is {root.dtype.name}"
+                + fix("take .real() or .abs() of it, or pass the gradient.")
+            )
         return root.new_ones(root.shape)
-    if not graph and gradient.__class__ is Tensor and gradient._type is root._type and gradient.shape == root.shape:
-        return gradient if gradient._node is None else gradient.detach()
+    alike = gradient.__class__ is Tensor and gradient._type is root._type
+    if not graph and alike and gradient._array.shape == root._array.shape:
+        return gradient if gradient._node is None else _without_node(gradient)
     if not isinstance(gradient, Tensor):
-        raise AutogradError(f"a gradient is a Tensor or None, not {type(gradient).__name__}")
+        raise ArgumentError(
+            f"a gradient is a Tensor or None, not {type(gradient).__name__}"
+            + fix("make one of it with tp.tensor(...).")
+        )
     if gradient.shape != root.shape:
-        raise AutogradError(f"the gradient has shape {gradient.shape}, its tensor {root.shape}: they must be the same")
+        raise AutogradError(
+            f"the gradient has shape {gradient.shape}, its tensor {root.shape}: they must be the same"
+            + fix(f"bring it to that shape, e.g. with .expand({root.shape}).")
+        )
     if gradient.device != root.device:
-        raise AutogradError(f"the gradient is on {gradient.device}, its tensor on {root.device}")
+        raise AutogradError(
+            f"the gradient is on {gradient.device}, its tensor on {root.device}"
+            + fix(f"move it with .to({str(root.device)!r}).")
+        )
     if gradient.is_complex() and not root.is_complex():
-        raise AutogradError(f"the gradient is {gradient.dtype.name}, its tensor real ({root.dtype.name})")
-    return gradient if graph else gradient.detach()
+        raise AutogradError(
+            f"the gradient is {gradient.dtype.name}, its tensor real ({root.dtype.name})" + fix("take its .real().")
+        )
+    return gradient if graph else _without_node(gradient)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from tensorplay_core.autograd import api
 from tensorplay_core.autograd.engine import Pass, root_gradient
-from tensorplay_core.autograd.node import AccumulateGrad, Node
+from tensorplay_core.autograd.node import RETAINED, AccumulateGrad, Node, Output
+from tensorplay_core.dispatch import active
 from tensorplay_core.errors import ArgumentError, AutogradError, fix
-from tensorplay_core.tensor.tensor import Tensor, TensorBase, bind, wrap
-from tensorplay_core.tensor.version import alias, version_of
+from tensorplay_core.tensor.tensor import Tensor, TensorBase, another, bind, wrap
+from tensorplay_core.tensor.version import version_of
+from tensorplay_core.tensor.views import root_of
+
+if TYPE_CHECKING:
+    from tensorplay_core.autograd.hooks import RemovableHandle
 
 
 @bind
@@ -19,12 +25,15 @@ class AutogradMethods(TensorBase):
     @property
     def requires_grad(self) -> bool:
         """Whether operations on the tensor are recorded."""
-        return self._node is not None
+        try:
+            return self._node is not None
+        except AutogradError:  # a view that no recorded call may use any more; each says why
+            return True
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if not isinstance(value, bool):
-            raise ArgumentError(f"requires_grad is True or False, not {value!r}")
+            raise ArgumentError(f"requires_grad is True or False, not {value!r}" + fix("write bool(...) around it."))
         if self._node is not None:
             if not self._node.is_leaf and not value:
                 raise AutogradError("only a leaf can stop requiring grad" + fix("use detach() for a computed tensor."))
@@ -57,7 +66,15 @@ class AutogradMethods(TensorBase):
     def grad_fn(self) -> Node | None:
         """The node that computed the tensor; None for a leaf."""
         node = self._node
-        return None if node is None or node.is_leaf else node
+        if node is None or node.is_leaf:
+            return None
+        return node.parent if isinstance(node, Output) else node
+
+    @property
+    def output_nr(self) -> int:
+        """Which result of ``grad_fn`` the tensor is."""
+        node = self._node
+        return node.index if isinstance(node, Output) else 0
 
     @property
     def grad(self) -> Tensor | None:
@@ -68,16 +85,25 @@ class AutogradMethods(TensorBase):
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
             if not isinstance(value, TensorBase):
-                raise ArgumentError(f"grad is a Tensor or None, not {type(value).__name__}")
+                raise ArgumentError(
+                    f"grad is a Tensor or None, not {type(value).__name__}" + fix("make one of it with tp.tensor(...).")
+                )
             if value is self:
                 raise AutogradError("a tensor cannot be its own gradient")
             if value.shape != self.shape:
-                raise AutogradError(f"grad has shape {value.shape}, its tensor {self.shape}")
+                raise AutogradError(
+                    f"grad has shape {value.shape}, its tensor {self.shape}" + fix("assign one of the tensor's shape.")
+                )
             if value.dtype is not self.dtype or value.device != self.device:
                 raise AutogradError(
                     f"grad is {value.dtype.name} on {value.device}, its tensor {self.dtype.name} on {self.device}"
+                    + fix("convert it with .to(tensor).")
                 )
         self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
 
     def backward(
         self,
@@ -95,28 +121,153 @@ class AutogradMethods(TensorBase):
             >>> x.grad
             tensor([2., 4.])
         """
-        if inputs is not None or self._node is None:
+        node = self._node
+        if inputs is not None or node is None:
             api.backward(self, gradient, retain_graph, create_graph, inputs)  # type: ignore[arg-type]
             return
         running = Pass(graph=create_graph, retain=create_graph if retain_graph is None else retain_graph)
-        running.add(self._node, root_gradient(self, gradient, create_graph))  # type: ignore[arg-type]
+        running.add(node, root_gradient(self, gradient, create_graph))  # type: ignore[arg-type]
         running.run()
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+        """Calls a function with the tensor's gradient, in every backward pass that computes it.
+
+        A leaf's hooks get the sum of a pass, before it is stored; a computed tensor's before it goes on to the inputs.
+
+        Args:
+            hook: ``hook(grad)``; it may return another gradient of the same shape, dtype and device.
+
+        Returns:
+            A handle whose ``remove()`` takes the hook away; it is also a context manager.
+
+        Raises:
+            AutogradError: the tensor does not require grad.
+
+        Example:
+            >>> import tensorplay as tp
+            >>> x = tp.tensor([1.0, -2.0], requires_grad=True)
+            >>> _ = x.register_hook(lambda grad: grad * 10)
+            >>> (x * x).sum().backward()
+            >>> x.grad
+            tensor([ 20., -40.])
+        """
+        from tensorplay_core.autograd import hooks
+
+        return hooks.add(hooks.watch(self._hooked("register_hook")).arriving, hook, "register_hook")
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
+        """Calls a function with the tensor, a leaf, after every backward pass that has added to its ``.grad``.
+
+        Args:
+            hook: ``hook(tensor)``; what it returns is ignored.
+
+        Returns:
+            A handle whose ``remove()`` takes the hook away; it is also a context manager.
+
+        Raises:
+            AutogradError: the tensor does not require grad, or is no leaf.
+        """
+        from tensorplay_core.autograd import hooks
+
+        what = "register_post_accumulate_grad_hook"
+        node = self._hooked(what)
+        if not node.is_leaf:
+            raise AutogradError(
+                f"{what}: the tensor was computed, and only leaves accumulate gradients"
+                + fix("use register_hook, which gets the gradient of any tensor.")
+            )
+        return hooks.add(hooks.watch(node).stored, hook, what)
+
+    def _hooked(self, what: str) -> Node:
+        if self._node is None:
+            raise AutogradError(
+                f"{what}: the tensor does not require grad, so no gradient will reach it"
+                + fix("call requires_grad_() on it first.")
+            )
+        return self._node
+
+    def retain_grad(self) -> None:
+        """Lets backward passes store the gradient of a computed tensor in its ``.grad``, as they do for leaves.
+
+        Raises:
+            AutogradError: the tensor does not require grad.
+
+        Example:
+            >>> import tensorplay as tp
+            >>> x = tp.tensor(2.0, requires_grad=True)
+            >>> y = x * 3
+            >>> y.retain_grad()
+            >>> (y * y).backward()
+            >>> y.grad
+            tensor(12.)
+        """
+        if not self._hooked("retain_grad").is_leaf:
+            from tensorplay_core.autograd import hooks
+
+            hooks.retain(self)
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether it is a computed tensor whose gradient backward passes store."""
+        known = RETAINED.get(id(self))
+        return known is not None and known() is self and not self.is_leaf
 
     def detach(self) -> Tensor:
         """Returns a tensor of the same memory that requires no grad; writes to it are seen by version checks."""
-        other = wrap(self._array, self._type)
-        alias(self, other)
-        return other
+        return another(self)
 
     def detach_(self) -> Tensor:
-        """Cuts the tensor out of the graph that computed it."""
+        """Cuts the tensor out of the graph that computed it.
+
+        Raises:
+            AutogradError: it is a view, whose base would stay in the graph.
+        """
+        if self._is_view():
+            raise AutogradError(
+                "detach_: the tensor is a view, and its base, whose memory it shares, would stay in the graph"
+                + fix("use detach(), which returns another tensor.")
+            )
         self._node = None
+        if active.levels:
+            from tensorplay_core.tensor.dual import forget
+
+            forget(self)
         return self  # type: ignore[return-value]
 
     @property
     def data(self) -> Tensor:
-        """The same as :meth:`detach`."""
+        """The same as :meth:`detach`; what is assigned is the tensor's memory from then on, and autograd sees no write.
+
+        A leaf stays a leaf, and what nodes have saved stays what it was.
+
+        Raises:
+            ArgumentError: what is assigned is no tensor.
+            AutogradError: the tensor is a view or has some, or was computed and is given another shape or type.
+
+        Example:
+            >>> import tensorplay as tp
+            >>> w = tp.tensor([1.0, 2.0], requires_grad=True)
+            >>> w.data = w.data * 10
+            >>> w
+            tensor([10., 20.], requires_grad=True)
+        """
         return self.detach()
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        from tensorplay_core.autograd.storing import exchange
+
+        exchange(self, value)
+
+    def _is_view(self) -> bool:
+        """Whether the tensor is a view that gradients pass through."""
+        return self._base is not None
+
+    @property
+    def _base(self) -> Tensor | None:
+        """The tensor that a view, or a view of a view, was taken from; None for a tensor that is no view."""
+        root = root_of(self)
+        return None if root is self or root._type.inference else root  # type: ignore[return-value]
 
     @property
     def _version_number(self) -> int:

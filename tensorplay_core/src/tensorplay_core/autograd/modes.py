@@ -75,7 +75,28 @@ class GradMode(Scope):
                 step = functools.partial(generator.throw, error)
 
 
-class no_grad(GradMode):
+class _Switch(GradMode):
+    """A mode without arguments, which can decorate a function without parentheses too: ``@no_grad``."""
+
+    __slots__ = ()
+
+    def __new__(cls, function: Any = None) -> Any:
+        """Returns the scope; of a function the decorated one.
+
+        Raises:
+            ArgumentError: it is no function.
+        """
+        if function is None:
+            return object.__new__(cls)
+        if not callable(function):
+            raise ArgumentError(
+                f"{cls.__name__} takes no arguments, or the function that it decorates, not {function!r}"
+                + fix("use set_grad_enabled(True) or set_grad_enabled(False) for a mode that is computed.")
+            )
+        return cls()(function)
+
+
+class no_grad(_Switch):
     """No gradient is recorded inside.
 
     Example:
@@ -93,8 +114,16 @@ class no_grad(GradMode):
         super().__init__(grad=False)
 
 
-class enable_grad(GradMode):
-    """Gradients are recorded inside, also within ``no_grad``."""
+class enable_grad(_Switch):
+    """Gradients are recorded inside, also within ``no_grad``.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> x = tp.ones(2, requires_grad=True)
+        >>> with tp.no_grad(), tp.enable_grad():
+        ...     (x * 2).requires_grad
+        True
+    """
 
     __slots__ = ()
 
@@ -124,7 +153,9 @@ class set_grad_enabled(GradMode):
     def __init__(self, mode: bool) -> None:
         """See the class."""
         if not isinstance(mode, bool):
-            raise ArgumentError(f"set_grad_enabled takes True or False, not {mode!r}")
+            raise ArgumentError(
+                f"set_grad_enabled takes True or False, not {mode!r}" + fix("write bool(...) around it.")
+            )
         super().__init__(grad=mode)
         self._mode = mode
         super().__enter__()
@@ -170,10 +201,17 @@ class inference_mode(GradMode):
 
     __slots__ = ("_mode",)
 
+    def __new__(cls, mode: Any = True) -> Any:
+        """Returns the scope; of a function the decorated one."""
+        return cls()(mode) if callable(mode) else object.__new__(cls)
+
     def __init__(self, mode: bool = True) -> None:
         """See the class."""
         if not isinstance(mode, bool):
-            raise ArgumentError(f"inference_mode takes True or False, not {mode!r}; as a decorator write it with ()")
+            raise ArgumentError(
+                f"inference_mode takes True or False, or the function that it decorates, not {mode!r}"
+                + fix("write inference_mode() around what must not be recorded.")
+            )
         super().__init__()
         self._mode = mode
 

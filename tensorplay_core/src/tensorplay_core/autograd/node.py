@@ -10,26 +10,36 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from tensorplay_core.autograd.kept import DUAL, PACKED, Saved, SavedAttribute, modified
+from tensorplay_core.dispatch import active
+from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.tensor_type import TensorType
 from tensorplay_core.errors import AutogradError, fix
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 
 if TYPE_CHECKING:
+    from tensorplay_core.autograd.hooks import RemovableHandle
     from tensorplay_core.dispatch.operator import Operator
 
+RETAINED: dict[int, weakref.ref[TensorBase]] = {}
+"""The tensors with ``retain_grad``, by identity."""
+WATCHED_LEAVES: dict[int, weakref.ref[Node]] = {}
+"""The nodes of leaves that somebody has attached something to, by identity."""
 next_number = itertools.count(-1, -1).__next__
 """Serial numbers of nodes, downwards: a node comes before its inputs, which is the order of a backward pass."""
 _next_leaf = itertools.count(1).__next__
 
-PLAIN, SAVING, LEAF, OUTPUT, MULTIPLE = range(5)
+PLAIN, SAVING, LEAF, OUTPUT, MULTIPLE, PLAIN_MULTIPLE = range(6)
 """Kinds of nodes: an operator's that saved no tensor, one that did and is freed by a pass, a leaf's, one result of
-several, an operator's with several results. One attribute, because the engine asks it of every node.
+several, an operator's with several results, and such a one that saved no tensor. One attribute, because the engine asks
+it of every node.
 """
+WATCHED = 8
+"""Added to the kind of a node that somebody has attached something to: hooks, ``retain_grad``, a traceback."""
 
-Saved = tuple[Any, TensorType, "Node | None", list[Any], int]
-"""A saved tensor: array, type, node (None for the node's own result), version cell, version when saved."""
 Gradients = tuple["Tensor | None", ...]
 
 
@@ -53,12 +63,19 @@ class Node:
     """Whether it is given None for a result that no gradient reached, rather than zeros."""
     saves_input: ClassVar[tuple[str, ...]] = ()
     """The inputs whose values are saved: an in-place call must copy the one that it overwrites."""
+    saved_names: ClassVar[tuple[str, ...]] = ()
+    """The names of what is saved, in order; each can be read as an attribute, ``_saved_self``."""
 
     number: int
     edges: tuple[Node | None, ...]
     type: Any
     shape: Any
     saved: Any
+
+    def __init_subclass__(cls) -> None:
+        """Gives a class the attributes for what its nodes save."""
+        for i, name in enumerate(cls.__dict__.get("saved_names", ())):
+            setattr(cls, f"_saved_{name}", SavedAttribute(i, name))
 
     def backward(self, grad: Any, graph: bool) -> Gradients:
         """Returns the gradients of the inputs, one per edge.
@@ -72,7 +89,12 @@ class Node:
     @property
     def is_leaf(self) -> bool:
         """Whether this is a leaf's node."""
-        return self.kind == LEAF
+        return self.number > 0
+
+    @property
+    def several(self) -> bool:
+        """Whether the operator has several results, so that ``backward`` takes a list of gradients."""
+        return self.kind & ~WATCHED >= MULTIPLE
 
     @property
     def name(self) -> str:
@@ -83,6 +105,40 @@ class Node:
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """The nodes of the inputs, as PyTorch spells them."""
         return tuple((edge.edges[0], edge.index) if isinstance(edge, Output) else (edge, 0) for edge in self.edges)
+
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Calls a function after the node, with the gradients of its inputs and those of its results.
+
+        Args:
+            hook: ``hook(grad_inputs, grad_outputs)``, two tuples; it may return a tuple that replaces the first.
+
+        Returns:
+            A handle whose ``remove()`` takes the hook away; it is also a context manager.
+
+        Example:
+            >>> import tensorplay as tp
+            >>> x = tp.tensor(2.0, requires_grad=True)
+            >>> y = x * 3
+            >>> _ = y.grad_fn.register_hook(lambda inputs, outputs: print(inputs, outputs))
+            >>> y.backward()
+            (tensor(3.), None) (tensor(1.),)
+        """
+        from tensorplay_core.autograd import hooks
+
+        return hooks.add(hooks.watch(self).after, hook, "register_hook")
+
+    def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Calls a function before the node, with the gradients of its results.
+
+        Args:
+            hook: ``hook(grad_outputs)``, a tuple; it may return a tuple that replaces it.
+
+        Returns:
+            A handle whose ``remove()`` takes the hook away; it is also a context manager.
+        """
+        from tensorplay_core.autograd import hooks
+
+        return hooks.add(hooks.watch(self).before, hook, "register_prehook")
 
     def __repr__(self) -> str:
         """Names the node."""
@@ -120,11 +176,47 @@ class Output(Node):
         self.type, self.shape, self.saved, self.index = type, shape, (), index
 
     @property
-    def name(self) -> str:
-        """The name of the operator's node."""
+    def parent(self) -> Node:
+        """The operator's node."""
         parent = self.edges[0]
         assert parent is not None
-        return parent.name
+        return parent
+
+    @property
+    def name(self) -> str:
+        """The name of the operator's node."""
+        return self.parent.name
+
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """As :meth:`Node.register_hook`, of the operator's node."""
+        return self.parent.register_hook(hook)
+
+    def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """As :meth:`Node.register_prehook`, of the operator's node."""
+        return self.parent.register_prehook(hook)
+
+
+class GradientEdge(NamedTuple):
+    """A place in the graph: one result of a node, or a leaf.
+
+    ``tp.autograd.grad`` and ``backward`` take one in place of the tensor, which need not be alive.
+
+    Attributes:
+        node: the node that computed the result, or the leaf's.
+        output_nr: which of the node's results.
+        ownership_token: not used; it is there because PyTorch has it.
+    """
+
+    node: Node
+    output_nr: int = 0
+    ownership_token: None = None
+
+    def where(self) -> Node:
+        """Returns the node at which the gradient of the place arrives."""
+        node = self.node
+        if not node.several:
+            return node
+        return Output(node, self.output_nr, node.type[self.output_nr], node.shape[self.output_nr])
 
 
 class NoFormula(Node):
@@ -169,11 +261,15 @@ def record(
     node.edges = tuple([x._node if isinstance(x, TensorBase) else None for x in inputs])
     if isinstance(outputs, TensorBase):
         node.type, node.shape = outputs._type, outputs.shape
+        if active.recorded is not None:
+            active.recorded(node)
         if outputs._type.dtype.is_inexact:
-            outputs._node = node
+            outputs._edge = node
         return
     node.type = tuple(y._type for y in outputs)
     node.shape = tuple(y.shape for y in outputs)
+    if active.recorded is not None:
+        active.recorded(node)
     for i, y in enumerate(outputs):
         if y._type.dtype.is_inexact and (differentiable is None or differentiable[i]):
             y._node = Output(node, i, y._type, y.shape)
@@ -192,7 +288,19 @@ def save(tensor: Any, of: Node | None = None) -> Saved | None:
     if cell is None:
         cell = tensor._version = [0, False]
     node = tensor._node
-    return (tensor._array, tensor._type, node if node is not of else None, cell, cell[0])
+    node = node if node is not of else None
+    saved: Saved = (tensor._array, tensor._type, node, cell, cell[0])
+    if active.special:
+        if STATE.get().packing.__class__ is tuple:
+            from tensorplay_core.autograd.saved import pack
+
+            saved = pack(tensor, node)
+        if active.levels:
+            from tensorplay_core.tensor.dual import witness
+
+            if (other := witness(tensor)) is not None:
+                return ((saved, other), tensor._type, node, [DUAL, False], 0)
+    return saved
 
 
 def unpack(saved: Saved, of: Node, name: str, graph: bool, own: bool = False) -> Tensor:
@@ -210,15 +318,25 @@ def unpack(saved: Saved, of: Node, name: str, graph: bool, own: bool = False) ->
     """
     array, type, node, cell, number = saved
     if cell[0] != number:
-        op = of.op.display_name if of.op is not None else of.name
-        raise AutogradError(
-            f"{op} saved {name!r} ({type.dtype.name}, shape {tuple(array.shape)}) for its gradient at version "
-            f"{number}, and it was modified in place since: it is at version {cell[0]} now"
-            + fix("clone() the tensor before writing to it, or use the out-of-place operator.")
-        )
+        if cell[0] == PACKED:
+            array, cell = array.unpack(of, name)
+        elif cell[0] == DUAL:
+            from tensorplay_core.tensor.dual import carry
+
+            carry(array[1], y := unpack(array[0], of, name, graph, own))
+            return y
+        else:
+            raise modified(saved, of, name)
     y = Tensor()
     y._array = array
     y._type = type
-    y._node = (of if own else node) if graph else None
     y._version = cell
+    if own:
+        y._edge = of if graph else None
+        if active.levels:
+            from tensorplay_core.tensor.dual import carry_result
+
+            carry_result(of, name, y)
+    else:
+        y._edge = node if graph else None
     return y

@@ -10,6 +10,7 @@ from tensorplay_core.cli.check import check
 from tensorplay_core.cli.common import Group, console, json_option, paragraph, plural, print_json, readable, usage_error
 from tensorplay_core.cli.doctor import doctor
 from tensorplay_core.cli.loading import Loading, timeout_option
+from tensorplay_core.cli.namespace import backend_of, namespace_option
 from tensorplay_core.cli.new import new
 
 if TYPE_CHECKING:
@@ -58,15 +59,17 @@ def list_(as_json: bool, no_load: bool, timeout: float) -> None:
 
 
 @backends.command("info")
-@click.argument("name")
+@click.argument("name", required=False)
+@namespace_option
 @json_option
 @click.option("--no-load", is_flag=True, help="Only describe it: run no backend's code.")
 @timeout_option
-def info(name: str, as_json: bool, no_load: bool, timeout: float) -> None:
-    """Say everything about one backend."""
+def info(name: str | None, namespace: str | None, as_json: bool, no_load: bool, timeout: float) -> None:
+    """Say everything about one backend, or about a module's device."""
     from tensorplay_core.errors import BackendError, DeviceUnavailable
     from tensorplay_core.plugins import public
 
+    name = backend_of(name, namespace)
     try:
         public.info(name)
     except (BackendError, DeviceUnavailable) as error:  # no such backend; a bad variable is another matter

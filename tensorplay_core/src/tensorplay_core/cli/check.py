@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tensorplay_core.cli.common import Command, console, json_option, paragraph, plural, print_json, usage_error
+from tensorplay_core.cli.namespace import backend_of, default_name, namespace_option
 from tensorplay_core.cli.waiting import Waiting
 
 if TYPE_CHECKING:
@@ -33,22 +34,31 @@ MARGIN = 2
 
 
 @click.command(cls=Command)
-@click.argument("name")
+@click.argument("name", required=False)
+@namespace_option
 @click.option(
     "--op", "names", multiple=True, metavar="OP", help="Check only this operator; may be given several times."
 )
 @click.option("--quick", is_flag=True, help="Fewer dtypes and samples, no second gradients.")
 @click.option("--seed", type=int, help="Repeat the run that printed this seed.")
 @json_option
-def check(name: str, names: tuple[str, ...], quick: bool, seed: int | None, as_json: bool) -> None:
-    """Check a backend: every operator, and what a device must do besides.
+def check(
+    name: str | None, namespace: str | None, names: tuple[str, ...], quick: bool, seed: int | None, as_json: bool
+) -> None:
+    """Check a backend or an array module, operator by operator.
+
+    \b
+      tensorplay backends check cpu --quick
+      tensorplay backends check loopback --op exp --op matmul
+      tensorplay backends check --namespace array_api_strict
 
     Results are compared with references in Python's own arithmetic, on fresh random inputs. Exit code 1 where something
-    fails that the backend does not declare as a gap.
-    """
+    fails that the backend does not declare as a gap, or nothing was checked.
+    """  # noqa: D301  the backslash is click's mark for lines that are not to be folded, so it has to be read
     from tensorplay_core.testing.suite import checks
     from tensorplay_core.testing.suite.subject import Subject
 
+    name = backend_of(name, namespace)
     _load(name)
     operators = _chosen(names)
     subject = Subject(name, seed=seed, quick=quick, profile=checks.profile_of(name))
@@ -56,12 +66,12 @@ def check(name: str, names: tuple[str, ...], quick: bool, seed: int | None, as_j
     steps = checks.steps(operators, device=not names, quick=quick)
     with Checking(len(steps)) as checking:
         found = list(checks.run(subject, operators, device=not names, started=checking))
-    report = Report(name, subject, found, time.perf_counter() - begin)
+    report = Report(name, subject, found, time.perf_counter() - begin, namespace)
     if as_json:
         print_json(report.as_dict())
     else:
         report.show(console())
-    if report.failures:
+    if not report.ok:
         click.get_current_context().exit(1)
 
 
@@ -129,14 +139,18 @@ class Report:
         subject: the device.
         outcomes: all of them.
         seconds: how long it took.
+        namespace: the module that the device was made of, where the command made it.
     """
 
-    def __init__(self, name: str, subject: Any, outcomes: list[Outcome], seconds: float) -> None:
+    def __init__(
+        self, name: str, subject: Any, outcomes: list[Outcome], seconds: float, namespace: str | None = None
+    ) -> None:
         """Sorts them."""
         from tensorplay_core.plugins import public
 
-        self.name, self.subject, self.seconds = name, subject, seconds
-        self.record, self.accuracy = public.info(name), subject.profile.accuracy
+        self.name, self.subject, self.seconds, self.namespace = name, subject, seconds, namespace
+        self.record = public.info(name)
+        self.profile = subject.profile
         self.failures = [one for one in outcomes if one.status == "failed"]
         self.gaps = {(one.operator, one.dtype, one.what): one for one in outcomes if one.status == "gap"}
         self.calls = sum(one.calls for one in outcomes)
@@ -146,16 +160,20 @@ class Report:
             grouped.setdefault((one.operator, one.area), []).append(one.status)
         for (operator, area), statuses in grouped.items():
             self.table.setdefault(operator, {})[area] = cell(statuses)
+        of_operators = [name for name, row in self.table.items() if "device" not in row]
+        told = {name: {word for area, word in self.table[name].items() if area != "errors"} for name in of_operators}
+        self.unchecked = [name for name, words in told.items() if words <= {"-"}]
+        self.ok = not self.failures and len(self.unchecked) < len(self.table)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain values, for ``--json``."""
         return {
-            "backend": self.name, "distribution": self.record.info.distribution, "version": self.record.info.version,
-            "ok": not self.failures, "seed": self.subject.seed, "quick": self.subject.quick,
-            "accuracy": self.accuracy, "dtypes": [*self.subject.dtypes], "seconds": round(self.seconds, 2),
-            "calls": self.calls,
+            "backend": self.name, "namespace": self.namespace, "distribution": self.record.info.distribution,
+            "version": self.record.info.version, "ok": self.ok, "seed": self.subject.seed,
+            "quick": self.subject.quick, "accuracy": self.profile.accuracy, "flushes": self.profile.flushes,
+            "dtypes": [*self.subject.dtypes], "seconds": round(self.seconds, 2), "calls": self.calls,
             "table": self.table, "failures": [one.as_dict() for one in self.failures],
-            "gaps": [one.as_dict() for one in self.gaps.values()],
+            "gaps": [one.as_dict() for one in self.gaps.values()], "unchecked": self.unchecked,
         }  # fmt: skip
 
     def show(self, out: Console) -> None:
@@ -170,13 +188,34 @@ class Report:
         for one in self.failures:
             self._show_failure(out, one)
         out.print()
-        again = f"tensorplay backends check {self.name} --seed {self.subject.seed}" + " --quick" * self.subject.quick
         counts = f"{plural(len(operators), 'operator')}, {plural(self.calls, 'call')} compared in {self.seconds:.0f} s"
         failed = plural(len(self.failures), "failure") if self.failures else "nothing failed"
         gaps = plural(len(self.gaps), "declared gap")
-        loose = f"; it declares {self.accuracy:g} times the usual errors" if self.accuracy > 1 else ""
-        paragraph(out, f"{self.record.info.label}: {counts}; {failed}, {gaps}{loose}")
-        paragraph(out, f"to repeat it: {again}", style="dim")
+        lesser = f"; it declares {self.profile.lesser}" if self.profile.lesser else ""
+        if self.unchecked:
+            what = f"nothing was checked of {', '.join(self.unchecked)}: the device has no dtype or input for it"
+            paragraph(out, what, style="yellow" if self.ok else "bold red")
+        paragraph(out, f"{self._label}: {counts}; {failed}, {gaps}{lesser}")
+        paragraph(out, f"to repeat it: {self._again}", style="dim")
+
+    @property
+    def _label(self) -> str:
+        """What was checked: the distribution, or the array module and the distribution with its kernels."""
+        label: str = self.record.info.label
+        if self.record.made is None:
+            return label
+        return f"{self.subject.api.device_name(0)} ({label})"
+
+    @property
+    def _again(self) -> str:
+        """The command that repeats the run."""
+        words = ["tensorplay backends check"]
+        if self.namespace is None or self.name != default_name(self.namespace):
+            words.append(self.name)
+        if self.namespace is not None:
+            words.append(f"--namespace {self.namespace}")
+        words += [f"--seed {self.subject.seed}", *(["--quick"] if self.subject.quick else [])]
+        return " ".join(words)
 
     def _show_gaps(self, out: Console) -> None:
         for one in self.gaps.values():

@@ -256,7 +256,7 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
 
 def _tell(name: str, kind: str, module: str, folder: Path, files: list[str], as_json: bool) -> None:
     place = shlex.quote(str(folder))
-    following = [f"pip install -e {place}", f"tensorplay backends check {name}", f"pytest {place}"]
+    following = [f"pip install -e {place} pytest", f"tensorplay backends check {name}", f"pytest {place}"]
     if as_json:
         print_json({
             "name": name, "kind": kind, "module": module if kind == ARRAY_MODULE else None, "folder": str(folder),

@@ -187,6 +187,7 @@ def in_full(op: Operator) -> dict[str, Any]:
         "formula": _formula(op),
         "gradients": _gradients(op),
         "symbolic": _is_symbolic(op),
+        "forward": _forward(op),
         "promises": {key: list(kernels) for key, kernels in op.promises.items()},
         "defined_at": op.where or None,
         "function": f"{code.co_filename}:{code.co_firstlineno}" if code is not None else None,
@@ -286,6 +287,14 @@ def _gradients(op: Operator) -> list[str]:
     return found
 
 
+def _forward(op: Operator) -> dict[str, str] | None:
+    """Returns where the operator's tangents come from in forward mode."""
+    from tensorplay_core.ops.forward_rules import described
+
+    found = described(op)
+    return {"kind": found[0], "rule": found[1]} if found is not None else None
+
+
 def _print(op: dict[str, Any]) -> None:
     from tensorplay_core.ops.explain_road import short_location
 
@@ -311,6 +320,8 @@ def _print(op: dict[str, Any]) -> None:
     out.print(f"gradients{found}" if op["gradients"] else "gradients: none recorded by a formula", style="bold")
     for line in op["gradients"]:
         paragraph(out, line, 2)
+    if op["forward"]:
+        paragraph(out, f"tangents, {op['forward']['kind']}: {op['forward']['rule']}", 2)
     out.print()
     out.print("kernels", style="bold")
     for slot in op["slots"]:

@@ -221,7 +221,10 @@ class CodegenContext:
         return f"k_{'' if space == 'tp' else f'{space}__'}{name.replace('.', '__')}"
 
     def is_fast(self, function: NativeFunction) -> bool:
-        """Whether the public function gets a fast path: one result of the promote rule's type, and plain tensors."""
+        """Whether the public function gets a fast path: one result of the promote rule's type, and plain tensors.
+
+        Of the operators that decompose the views have one: they do so at every call, recorded or not.
+        """
         known = self._fast.get(function.qualified_name)
         if known is None:
             known = self._fast[function.qualified_name] = self._is_fast(function)
@@ -234,9 +237,8 @@ class CodegenContext:
     def _is_fast(self, function: NativeFunction) -> bool:
         schema = function.schema
         return (
-            function.promote != "none"
+            (schema.is_view if function.composite == "implicit" else function.promote != "none")
             and "creation" not in function.tags
-            and function.composite != "implicit"
             and len(self.overloads(function)) == 1
             and [r.type for r in schema.returns] == [_TENSOR]
             and schema.is_functional

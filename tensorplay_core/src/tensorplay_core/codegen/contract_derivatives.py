@@ -17,6 +17,7 @@ from typing import NoReturn
 
 import attrs
 
+from tensorplay_core.codegen import contract_forward
 from tensorplay_core.codegen.contract_functions import (
     list_of,
     refuse_repeated,
@@ -46,7 +47,6 @@ from tensorplay_core.types.schema import Argument, OpSchema
 NAME, NOT_DIFFERENTIABLE, OUTPUT_DIFFERENTIABILITY = "name", "not_differentiable", "output_differentiability"
 FIELDS = (NAME, NOT_DIFFERENTIABLE, OUTPUT_DIFFERENTIABILITY)
 _DECLARED = frozenset({"not_differentiable", "non_differentiable"})  # as a formula; the second is PyTorch's spelling
-_FORWARD_RULES = frozenset({"auto_linear", "auto_element_wise"})  # instead of a forward-mode formula
 _SPELLINGS = {"axis": "dim", "keepdims": "keepdim", "input": "self"}
 
 
@@ -96,12 +96,14 @@ def read_derivative(record: Mapping, functions: dict[str, NativeFunction], vocab
     declared = _not_differentiable(record, schema)
     formulas, also_declared, analysis = _formulas(record, schema, vocabulary, flags)
     _check_complete(record, schema, formulas, (*declared, *also_declared), flags)
+    forward = _forward(record, schema, vocabulary, flags)
+    contract_forward.check(schema, forward, formulas, analysis, flags)
     return Derivative(
         function=function,
         formulas=formulas,
         not_differentiable=(*declared, *also_declared),
         output_differentiability=flags,
-        forward=_forward(record, schema, vocabulary, flags),
+        forward=forward,
         analysis=analysis,
         location=record.location,
     )
@@ -270,7 +272,7 @@ def _forward(record: Mapping, schema: OpSchema, vocabulary: Vocabulary, flags: t
             continue
         text = text_of(value, f"the formula of '{name}'")
         expr: ast.Expr = ast.Name(text.text)
-        if text.text not in _FORWARD_RULES:
+        if text.text not in contract_forward.RULES:
             scope = scope or Scope.of(schema, flags, tangents=True)
             expr, _ = _checked(text, scope, vocabulary)
         formulas.append(Formula((name,), expr, text))

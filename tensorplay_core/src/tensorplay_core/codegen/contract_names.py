@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from tensorplay_core.codegen.contract_model import NativeFunction
 
-_IMPORTED_AS = ("F", "H", "OWN", "OWN_HELPERS", "STATE", "MULTIPLE", "SAVING")
+_IMPORTED_AS = ("F", "H", "OWN", "OWN_HELPERS", "STATE", "MULTIPLE", "PLAIN_MULTIPLE", "SAVING")
 
 
 def constant(name: str) -> str:

@@ -23,6 +23,7 @@ _EVERY_TARGET = (
     "inplace",
     "nodes",
     "autograd",
+    "forward",
     "methods",
     "install",
     "meta",

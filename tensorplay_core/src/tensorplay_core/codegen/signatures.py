@@ -233,6 +233,8 @@ def returns(function: NativeFunction) -> str:
         'tuple[Tensor, Sequence[Tensor], int]'
     """
     found = [_returned(result.type) for result in function.schema.returns]
+    if function.schema.is_view and function.schema.returns_list:
+        return "tuple[Tensor, ...]"
     if not found:
         return "None"
     return found[0] if len(found) == 1 else f"tuple[{', '.join(found)}]"

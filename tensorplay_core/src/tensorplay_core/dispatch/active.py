@@ -1,4 +1,4 @@
-"""What is active in this process: three counters that let the fast path skip the context, and who traces.
+"""What is active in this process: counters that let the fast path skip the context, and who traces.
 
 They are read as module attributes (``active.special``), never imported by name, and changed under a lock. While a count
 is zero no call looks at the context state at all, which is what keeps a call at two or three times NumPy's own. The
@@ -18,12 +18,18 @@ grad_off = 0
 """States without gradients; a call with a node then reads the context state, and stays fast."""
 inference = 0
 """States of inference mode; every call then reads the context state, and stays fast."""
+levels = 0
+"""Open levels of forward mode, which ``special`` counts too."""
 
 probe: Any = None
 """Called around every step of every call, whatever its context, besides the probe of the context state; None while the
 process is not traced. ``special`` counts it."""
 applying: Callable[[Any, Any, bool], Any] | None = None
 """Applies a node of a backward pass instead of the engine, and tells; None while nobody traces anywhere."""
+checking: Callable[[Any, Any, bool], Any] | None = None
+"""Applies a node of a backward pass in anomaly mode; None while it is off."""
+recorded: Callable[[Any], None] | None = None
+"""Called with every node that is recorded while ``special`` counts; None unless anomaly mode is on."""
 tell: Callable[[str], None] | None = None
 """Called with what happens beside calls, such as the loading of a backend; None while nobody traces anywhere."""
 
@@ -39,6 +45,14 @@ def add(counts: tuple[bool, bool, bool], sign: int) -> None:
         special += sign * counts[0]
         grad_off += sign * counts[1]
         inference += sign * counts[2]
+
+
+def count_level(sign: int) -> None:
+    """Counts a level of forward mode that was opened, or closed."""
+    global special, levels
+    with _lock:
+        special += sign
+        levels += sign
 
 
 def watch(on: bool, apply: Callable[[Any, Any, bool], Any], say: Callable[[str], None]) -> None:

@@ -34,6 +34,7 @@ class State:
         autocast: device type to the dtype that autocast lowers to there; a device that is not in it is off, and None is
             off everywhere.
         probe: called around every step of a call when a profiler is open, else None.
+        packing: the hooks ``(pack, unpack)`` for what nodes save; a message where such hooks are refused, None without.
         beneath: the state that the scope was entered in; None for the default.
         left: whether the scope was left while another one, entered later, was still open.
         floating: set by a mere call (``set_grad_enabled``), so that leaving an enclosing scope ends it too.
@@ -50,6 +51,7 @@ class State:
         "include",
         "inference",
         "left",
+        "packing",
         "probe",
         "settled",
     )
@@ -62,6 +64,7 @@ class State:
         inference: bool = False,
         probe: Callable[..., Any] | None = None,
         autocast: Mapping[str, DType] | None = None,
+        packing: tuple[Callable[..., Any], Callable[..., Any]] | str | None = None,
     ) -> None:
         """See the class."""
         self.include = include
@@ -70,6 +73,7 @@ class State:
         self.inference = inference
         self.probe = probe
         self.autocast = autocast
+        self.packing = packing
         self.beneath: State | None = None
         self.left = False
         self.floating = False
@@ -86,6 +90,7 @@ class State:
             get("inference", self.inference),
             get("probe", self.probe),
             get("autocast", self.autocast),
+            get("packing", self.packing),
         )
 
     def autocasts(self, device_type: str) -> bool:
@@ -96,6 +101,7 @@ class State:
         """Counts in :mod:`active` for as long as anything refers to this state: a scope, or a task that copied it."""
         self.beneath = beneath
         special = bool(self.include or self.exclude & ~AUTOGRAD or self.autocast) or self.probe is not None
+        special = special or self.packing.__class__ is tuple
         self._holds = (special, not self.grad, self.inference)
         active.add(self._holds, 1)
 
@@ -113,7 +119,7 @@ class State:
         return hash((self.include, self.exclude, self.grad, self.inference))
 
 
-_FIELDS = ("autocast", "exclude", "grad", "include", "inference", "probe")
+_FIELDS = ("autocast", "exclude", "grad", "include", "inference", "packing", "probe")
 _DEFAULT = State()
 STATE: ContextVar[State] = ContextVar("tensorplay_state", default=_DEFAULT)
 

@@ -77,7 +77,7 @@ class DeviceAPI:
         self._missing("from_list")
 
     def from_host(self, host: Any, index: int) -> Any:
-        """Copies a NumPy array to device number ``index``."""
+        """Copies a NumPy array, which is in this machine's byte order, to device number ``index``."""
         self._missing("from_host")
 
     def to_host(self, array: Any) -> Any:
@@ -116,6 +116,10 @@ class DeviceAPI:
             strides.append(step)
             step *= max(size, 1)
         return tuple(reversed(strides))
+
+    def storage_offset(self, array: Any) -> int:
+        """Returns the place of the first element in the memory that its views share, in elements. Default: 0."""
+        return 0
 
     def overlaps_itself(self, array: Any) -> bool:
         """Whether two elements are the same memory, as after ``expand``. Default: False."""

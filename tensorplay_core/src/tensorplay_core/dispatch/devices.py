@@ -70,6 +70,8 @@ loader: Callable[[str], None] | None = None
 """Makes a device active, or raises DeviceUnavailable or BackendError with the reason; set by the plugins floor."""
 loading: Callable[[], str] = str
 """Returns the backend that this thread is loading, or an empty string; set by the plugins floor."""
+renew: Callable[[DeviceEntry], None] | None = None
+"""Gives the types of a device that was installed its API; set by the module of types."""
 built_in: dict[str, Callable[[], None]] = {}
 """Device types that core brings itself, without a backend: what makes each active, which is asked before the loader."""
 _seed: int | None = None
@@ -79,10 +81,12 @@ _default: Device | None = None
 
 
 def install(type: str, api: DeviceAPI, count: int, distribution: str) -> DeviceEntry:
-    """Makes a device active, with the random numbers that the process's seed gives."""
+    """Makes a device active, with the random numbers that the process's seed gives; its types get this API."""
     with _lock:
         entry = _entries[type] = DeviceEntry(type, api, count, distribution)
         api.manual_seed(initial_seed())
+    if renew is not None:
+        renew(entry)
     return entry
 
 

@@ -275,16 +275,18 @@ def refusal(op: Operator, key: int, kwargs: dict[str, Any]) -> str:
         return "meta tensors have no data to copy there"
     if not devices.is_active(device_type):
         return f"the device {device_type} is not active"
-    return _of_its_nature(op) or _of_the_host(op, kwargs)
+    return _of_its_nature(op, device_type) or _of_the_host(op, kwargs)
 
 
-def _of_its_nature(op: Operator) -> str:
+def _of_its_nature(op: Operator, device_type: str) -> str:
     """Returns what forbids an operator to run on copies of its arguments."""
+    api = devices.entry(device_type).api
+    shares = api.mutable and api.views  # elsewhere a view is a copy, and core keeps it and its base alike
     arguments = op.schema.arguments
     for argument in arguments:
         if argument.is_write:
             return f"it writes to its argument {argument.name}, and the host would write to a copy"
-        if argument.alias is not None:
+        if argument.alias is not None and shares:
             return f"its result is a view of {argument.name}, and what comes from the host shares no memory with it"
     if "device" in op.tags:
         return "it moves data between devices itself"

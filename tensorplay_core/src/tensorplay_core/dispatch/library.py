@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from tensorplay_core.dispatch.blocks import Block as Block
 from tensorplay_core.dispatch.blocks import batch
@@ -34,6 +35,10 @@ class Library:
         kind: ``"DEF"`` owns the namespace's definitions, ``"FRAGMENT"`` adds to it, ``"IMPL"`` only registers kernels.
         dispatch_key: the key that :meth:`impl` uses when it is given none.
 
+    Raises:
+        ArgumentError: no such kind, or the namespace is no identifier.
+        RegistrationError: ``"DEF"`` for a namespace that a library of another module defines.
+
     Example:
         >>> import tensorplay as tp
         >>> lib = tp.library.Library("demo", "FRAGMENT")
@@ -57,6 +62,26 @@ class Library:
         frame = sys._getframe(1)
         self.owner = str(frame.f_globals.get("__name__", "__main__"))
         self.where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        if kind == "DEF":
+            self._own_namespace()
+
+    def _own_namespace(self) -> None:
+        """Makes this library the one that defines its namespace; of one module the last one is, as of a cell run twice.
+
+        Raises:
+            RegistrationError: another module's is.
+        """
+        remedy = fix(f"Library({self.namespace!r}, 'FRAGMENT') adds operators to it, 'IMPL' kernels.")
+        if self.namespace == BUILT_IN:
+            raise RegistrationError(f"the namespace {BUILT_IN!r} is that of TensorPlay's own operators{remedy}")
+        with REGISTRY.lock:
+            known = _defining.get(self.namespace)
+            if known is not None and known.owner != self.owner:
+                raise RegistrationError(
+                    f"the namespace {self.namespace!r} is defined by {known.owner} ({known.where}), and {self.owner} "
+                    f"({self.where}) would define it too{remedy}"
+                )
+            _defining[self.namespace] = self
 
     def _qualified(self, name: str) -> str:
         return name if "::" in name else f"{self.namespace}::{name}"
@@ -244,6 +269,8 @@ class Library:
             op = self._defined.pop()
             if op.library is self._token:
                 REGISTRY.remove(op)
+        if vars(self).get("kind") == "DEF" and _defining.get(self.namespace) is self:
+            del _defining[self.namespace]
 
     def __del__(self) -> None:
         """Closes the library with its last reference."""
@@ -252,6 +279,11 @@ class Library:
     def __repr__(self) -> str:
         """Names the namespace and the kind."""
         return f"Library({self.namespace!r}, {self.kind!r})"
+
+
+BUILT_IN = "tp"
+_defining: WeakValueDictionary[str, Library] = WeakValueDictionary()
+"""Namespace to the library that defines it, while that lives and is not closed."""
 
 
 def as_overload(op: Operator) -> Any:

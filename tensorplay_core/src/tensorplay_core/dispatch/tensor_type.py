@@ -191,11 +191,23 @@ def forget_slot(name: str) -> None:
 
 
 def renew(entry: devices.DeviceEntry) -> None:
-    """Gives the types of a device its API again: a backend that was loaded anew may have brought another object."""
+    """Gives the types of a device its API again: a backend that was loaded anew may have brought another object.
+
+    Its dtypes may be others, too: what the promote rules give is found anew.
+    """
     with lock:
-        for known in _types.values():
-            if known.device.type == entry.type and known.api is not entry.api_at(known.device.index):
-                known.attach(entry)
+        mine = [known for known in _types.values() if known.device.type == entry.type]
+        mine = [known for known in mine if known.api is not entry.api_at(known.device.index)]
+        made: dict[_Key, TensorType] = {}
+        for known in mine:
+            known.attach(entry)
+        for known in mine:
+            if known.dtype.name in entry.api.dtypes:
+                _relate(known, entry, made)
+        _types.update(made)
+
+
+devices.renew = renew
 
 
 def intern(
@@ -207,7 +219,7 @@ def intern(
         DTypeError: the device does not have the dtype; the message lists those it has.
     """
     known = _types.get((device, dtype, layout, inference, wrapper))
-    if known is not None:
+    if known is not None and (known.native is not None or not devices.is_active(device.type)):
         return known
     device = devices.normalize(device)
     entry = devices.entry(device.type)
@@ -228,13 +240,19 @@ def _make(entry: devices.DeviceEntry, key: _Key, made: dict[_Key, TensorType]) -
     known = _types.get(key) or made.get(key)
     if known is not None:
         return known
-    device, dtype, layout, inference, wrapper = key
-    self = made[key] = TensorType(entry, device, dtype, layout, inference, wrapper)
+    self = made[key] = TensorType(entry, *key)
+    _relate(self, entry, made)
+    return self
+
+
+def _relate(self: TensorType, entry: devices.DeviceEntry, made: dict[_Key, TensorType]) -> None:
+    """Tells a type what the promote rules give from it; types that are made for it go to ``made``."""
+    dtype = self.dtype
 
     def related(dtype: DType, inference: bool = False) -> Any:
         if dtype.name not in entry.api.dtypes:
             return None
-        return _make(entry, (device, dtype, layout, inference, wrapper), made)
+        return _make(entry, (self.device, dtype, self.layout, inference, self.wrapper), made)
 
     self.plain = self.same_type = related(dtype)
     self.inference_twin = related(dtype, True)
@@ -244,4 +262,3 @@ def _make(entry: devices.DeviceEntry, key: _Key, made: dict[_Key, TensorType]) -
     self.float_type = related(dtype if dtype.is_inexact else dt.get_default_dtype())
     self.sum_type = related(dtype if dtype.is_inexact else integer)
     self.real_type = related(dtype.real_dtype)
-    return self

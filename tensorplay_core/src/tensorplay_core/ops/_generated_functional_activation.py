@@ -57,16 +57,16 @@ def softplus(input: Tensor, beta: Number = 1, threshold: Number = 20, *, out: Te
             y._array = r
             y._type = o = t.float_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = SOFTPLUS.node()
+                y._edge = n = SOFTPLUS.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]), beta, threshold)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -104,16 +104,16 @@ def silu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             y._array = r
             y._type = o = t.float_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = SILU.node()
+                y._edge = n = SILU.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]),)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -152,16 +152,16 @@ def mish(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             y._array = r
             y._type = o = t.float_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = MISH.node()
+                y._edge = n = MISH.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]),)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -199,16 +199,16 @@ def softsign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             y._array = r
             y._type = o = t.float_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = SOFTSIGN.node()
+                y._edge = n = SOFTSIGN.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]),)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -246,16 +246,16 @@ def elu(input: Tensor, alpha: Number = 1.0, *, out: Tensor | None = None) -> Ten
             y._array = r
             y._type = o = t.float_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = ELU.node()
+                y._edge = n = ELU.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]), alpha)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -293,16 +293,16 @@ def leaky_relu(input: Tensor, negative_slope: Number = 0.01, *, out: Tensor | No
             y._array = r
             y._type = o = t.float_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = LEAKY_RELU.node()
+                y._edge = n = LEAKY_RELU.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]), negative_slope)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -341,16 +341,16 @@ def selu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             y._array = r
             y._type = o = t.float_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = SELU.node()
+                y._edge = n = SELU.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]),)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -388,16 +388,16 @@ def hardsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             y._array = r
             y._type = o = t.float_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = HARDSIGMOID.node()
+                y._edge = n = HARDSIGMOID.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]),)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -435,16 +435,16 @@ def hardswish(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             y._array = r
             y._type = o = t.float_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = HARDSWISH.node()
+                y._edge = n = HARDSWISH.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]),)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y

@@ -6,17 +6,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, overload
 
 from tensorplay_core.autograd.node import next_number
 from tensorplay_core.dispatch import active
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.ops._generated_schemas_indexing import (
+    GATHER,
     INDEX,
     INDEX_BACKWARD,
+    INDEX_PUT,
+    INDEX_SELECT,
+    MASKED_FILL_SCALAR,
+    MASKED_FILL_TENSOR,
+    MASKED_SCATTER,
+    MASKED_SELECT,
+    SCATTER_ADD,
+    SCATTER_SRC,
+    SCATTER_VALUE,
     SELECT_BACKWARD,
     SLICE_BACKWARD,
+    TAKE,
 )
+from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
+from tensorplay_core.ops.frontend import pick
 from tensorplay_core.tensor.tensor import Tensor
 
 
@@ -71,16 +85,16 @@ def select_backward(grad: Tensor, input_sizes: Sequence[int], dim: int, index: i
             y._array = r
             y._type = o = t.same_type
             y._version = None
-            n0 = grad._node
+            n0 = grad._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = SELECT_BACKWARD.node()
+                y._edge = n = SELECT_BACKWARD.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = (dim, index)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -115,19 +129,171 @@ def slice_backward(
             y._array = r
             y._type = o = t.same_type
             y._version = None
-            n0 = grad._node
+            n0 = grad._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = SLICE_BACKWARD.node()
+                y._edge = n = SLICE_BACKWARD.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = (dim, start, end, step)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(SLICE_BACKWARD, (grad, input_sizes, dim, start, end, step))  # type: ignore[no-any-return]
+
+
+def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
+    """tp.index_put(input, indices, values, accumulate=False) -> Tensor
+
+    A copy of ``input`` with ``values`` where ``indices`` point; see ``index_put_``.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.index_put(tp.zeros(3), [tp.tensor([2, 0])], tp.tensor([1.0, 2.0]))
+        tensor([2., 0., 1.])
+
+    """
+    return call(INDEX_PUT, (input, indices, values, accumulate))  # type: ignore[no-any-return]
+
+
+def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """tp.index_select(input, dim, index) -> Tensor
+
+    The slices of ``input`` along ``dim`` that ``index`` names, a tensor of one dim or none.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.index_select(tp.tensor([[1, 2], [3, 4], [5, 6]]), 0, tp.tensor([2, 0]))
+        tensor([[5, 6],
+                [1, 2]])
+
+    """
+    return call(INDEX_SELECT, (input, dim, index))  # type: ignore[no-any-return]
+
+
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """tp.masked_select(input, mask) -> Tensor
+
+    The elements of ``input`` where ``mask`` is true, in C order; the two broadcast together.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> x = tp.tensor([1, 2, 3])
+        >>> tp.masked_select(x, x > 1)
+        tensor([2, 3])
+
+    """
+    return call(MASKED_SELECT, (input, mask))  # type: ignore[no-any-return]
+
+
+@overload
+def masked_fill(input: Tensor, mask: Tensor, value: Number) -> Tensor: ...
+@overload
+def masked_fill(input: Tensor, mask: Tensor, value: Tensor) -> Tensor: ...
+def masked_fill(*args: Any, **kwargs: Any) -> Any:
+    """tp.masked_fill(input, mask, value) -> Tensor
+
+    A copy with ``value``, a number or a tensor without dims, where ``mask`` is true.
+
+    masked_fill(input, mask, value) -> Tensor
+
+    A copy with ``value``, a tensor without dims, where ``mask`` is true.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.tensor([1.0, 2.0]).masked_fill(tp.tensor([True, False]), 0)
+        tensor([0., 2.])
+        >>> x = tp.tensor([1.0, 5.0])
+        >>> x.masked_fill(x > 2, x.mean())
+        tensor([1., 3.])
+
+    """
+    return pick("masked_fill", (MASKED_FILL_SCALAR, MASKED_FILL_TENSOR), args, kwargs)
+
+
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """tp.masked_scatter(input, mask, source) -> Tensor
+
+    A copy of ``input`` in which the elements where ``mask`` is true are, in C order, the first ones of
+    ``source``.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.zeros(3).masked_scatter(tp.tensor([True, False, True]), tp.tensor([1.0, 2.0, 3.0]))
+        tensor([1., 0., 2.])
+
+    """
+    return call(MASKED_SCATTER, (input, mask, source))  # type: ignore[no-any-return]
+
+
+def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """tp.gather(input, dim, index) -> Tensor
+
+    For each place of ``index`` the element of ``input`` there, but at ``index``'s value along ``dim``.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.gather(tp.tensor([[1, 2], [3, 4]]), 1, tp.tensor([[0, 0], [1, 0]]))
+        tensor([[1, 1],
+                [4, 3]])
+
+    """
+    return call(GATHER, (input, dim, index))  # type: ignore[no-any-return]
+
+
+@overload
+def scatter(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor: ...
+@overload
+def scatter(input: Tensor, dim: int, index: Tensor, value: Number) -> Tensor: ...
+def scatter(*args: Any, **kwargs: Any) -> Any:
+    """tp.scatter(input, dim, index, src) -> Tensor
+
+    A copy with the elements of ``src``, or one number, at the places that ``gather`` would read.
+
+    scatter(input, dim, index, value) -> Tensor
+
+    A copy with ``value`` at the places that ``gather`` would read.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.zeros(1, 3).scatter(1, tp.tensor([[2, 0]]), tp.tensor([[5.0, 7.0]]))
+        tensor([[7., 0., 5.]])
+        >>> tp.zeros(2, 3).scatter(1, tp.tensor([[1], [2]]), 1.0)
+        tensor([[0., 1., 0.],
+                [0., 0., 1.]])
+
+    """
+    return pick("scatter", (SCATTER_SRC, SCATTER_VALUE), args, kwargs)
+
+
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """tp.scatter_add(input, dim, index, src) -> Tensor
+
+    A copy of ``input`` with the elements of ``src`` added at the places that ``gather`` would read.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.zeros(3).scatter_add(0, tp.tensor([0, 0, 2]), tp.tensor([1.0, 2.0, 3.0]))
+        tensor([3., 0., 3.])
+
+    """
+    return call(SCATTER_ADD, (input, dim, index, src))  # type: ignore[no-any-return]
+
+
+def take(input: Tensor, index: Tensor) -> Tensor:
+    """tp.take(input, index) -> Tensor
+
+    The elements of ``input``, seen as one dim, at ``index``.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.take(tp.tensor([[1, 2], [3, 4]]), tp.tensor([3, 0]))
+        tensor([4, 1])
+
+    """
+    return call(TAKE, (input, index))  # type: ignore[no-any-return]

@@ -48,10 +48,10 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
             y._array = r
             y._type = o = t.same_type
             y._version = None
-            n0 = input._node
-            n1 = other._node
+            n0 = input._edge
+            n1 = other._edge
             if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
-                y._node = n = MATMUL.node()
+                y._edge = n = MATMUL.node()
                 n.number = next_number()
                 n.edges = (n0, n1)
                 n.type = o
@@ -63,7 +63,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
                     input.shape,
                 )
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y

@@ -64,17 +64,17 @@ def softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
             y._array = r
             y._type = o = t.same_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
                 y._version = w = [0, False]
-                y._node = n = SOFTMAX.node()
+                y._edge = n = SOFTMAX.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((r, o, None, w, 0), dim)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -107,17 +107,17 @@ def log_softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tenso
             y._array = r
             y._type = o = t.same_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
                 y._version = w = [0, False]
-                y._node = n = LOG_SOFTMAX.node()
+                y._edge = n = LOG_SOFTMAX.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((r, o, None, w, 0), dim)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y

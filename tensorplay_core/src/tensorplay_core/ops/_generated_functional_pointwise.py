@@ -82,17 +82,17 @@ def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
             y._array = r
             y._type = o = t.same_type
             y._version = None
-            n0 = input._node
-            n1 = other._node
+            n0 = input._edge
+            n1 = other._edge
             if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
-                y._node = n = ADD.node()
+                y._edge = n = ADD.node()
                 n.number = next_number()
                 n.edges = (n0, n1)
                 n.type = o
                 n.shape = r.shape
                 n.saved = (alpha,)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -133,17 +133,17 @@ def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
             y._array = r
             y._type = o = t.same_type
             y._version = None
-            n0 = input._node
-            n1 = other._node
+            n0 = input._edge
+            n1 = other._edge
             if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
-                y._node = n = SUB.node()
+                y._edge = n = SUB.node()
                 n.number = next_number()
                 n.edges = (n0, n1)
                 n.type = o
                 n.shape = r.shape
                 n.saved = (alpha,)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -186,10 +186,10 @@ def mul(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = 
             y._array = r
             y._type = o = t.same_type
             y._version = None
-            n0 = input._node
-            n1 = other._node
+            n0 = input._edge
+            n1 = other._edge
             if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
-                y._node = n = MUL.node()
+                y._edge = n = MUL.node()
                 n.number = next_number()
                 n.edges = (n0, n1)
                 n.type = o
@@ -199,7 +199,7 @@ def mul(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = 
                     (other._array, t, n1, v := other._version or version_of(other), v[0]) if n0 is not None else None,
                 )
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -242,10 +242,10 @@ def div(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = 
             y._array = r
             y._type = o = t.float_type
             y._version = None
-            n0 = input._node
-            n1 = other._node
+            n0 = input._edge
+            n1 = other._edge
             if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
-                y._node = n = DIV.node()
+                y._edge = n = DIV.node()
                 n.number = next_number()
                 n.edges = (n0, n1)
                 n.type = o
@@ -255,7 +255,7 @@ def div(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = 
                     (other._array, t, n1, v := other._version or version_of(other), v[0]),
                 )
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -301,11 +301,11 @@ def pow(input: Tensor | Number, exponent: Tensor | Number, *, out: Tensor | None
             y._array = r
             y._type = o = t.same_type
             y._version = None
-            n0 = input._node
-            n1 = exponent._node
+            n0 = input._edge
+            n1 = exponent._edge
             if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
                 y._version = w = [0, False]
-                y._node = n = POW.node()
+                y._edge = n = POW.node()
                 n.number = next_number()
                 n.edges = (n0, n1)
                 n.type = o
@@ -318,7 +318,7 @@ def pow(input: Tensor | Number, exponent: Tensor | Number, *, out: Tensor | None
                     (r, o, None, w, 0),
                 )
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -351,16 +351,16 @@ def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             y._array = r
             y._type = o = t.same_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = NEG.node()
+                y._edge = n = NEG.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ()
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -398,16 +398,16 @@ def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             y._array = r
             y._type = o = t.real_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = ABS.node()
+                y._edge = n = ABS.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]),)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -445,16 +445,16 @@ def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             y._array = r
             y._type = o = t.same_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = SGN.node()
+                y._edge = n = SGN.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]),)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -491,17 +491,17 @@ def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             y._array = r
             y._type = o = t.float_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
                 y._version = w = [0, False]
-                y._node = n = EXP.node()
+                y._edge = n = EXP.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((r, o, None, w, 0),)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -536,16 +536,16 @@ def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             y._array = r
             y._type = o = t.float_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = LOG.node()
+                y._edge = n = LOG.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]),)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -583,16 +583,16 @@ def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             y._array = r
             y._type = o = t.float_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = EXPM1.node()
+                y._edge = n = EXPM1.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]),)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -630,16 +630,16 @@ def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             y._array = r
             y._type = o = t.float_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = LOG1P.node()
+                y._edge = n = LOG1P.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]),)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -674,16 +674,16 @@ def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             y._array = r
             y._type = o = t.float_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = SIN.node()
+                y._edge = n = SIN.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]),)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -718,16 +718,16 @@ def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             y._array = r
             y._type = o = t.float_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = COS.node()
+                y._edge = n = COS.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]),)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -765,10 +765,10 @@ def maximum(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | Non
             y._array = r
             y._type = o = t.same_type
             y._version = None
-            n0 = input._node
-            n1 = other._node
+            n0 = input._edge
+            n1 = other._edge
             if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
-                y._node = n = MAXIMUM.node()
+                y._edge = n = MAXIMUM.node()
                 n.number = next_number()
                 n.edges = (n0, n1)
                 n.type = o
@@ -778,7 +778,7 @@ def maximum(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | Non
                     (other._array, t, n1, v := other._version or version_of(other), v[0]),
                 )
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -816,10 +816,10 @@ def minimum(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | Non
             y._array = r
             y._type = o = t.same_type
             y._version = None
-            n0 = input._node
-            n1 = other._node
+            n0 = input._edge
+            n1 = other._edge
             if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
-                y._node = n = MINIMUM.node()
+                y._edge = n = MINIMUM.node()
                 n.number = next_number()
                 n.edges = (n0, n1)
                 n.type = o
@@ -829,7 +829,7 @@ def minimum(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | Non
                     (other._array, t, n1, v := other._version or version_of(other), v[0]),
                 )
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -865,16 +865,16 @@ def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             y._array = r
             y._type = o = t.same_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = SQUARE.node()
+                y._edge = n = SQUARE.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]),)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -912,16 +912,16 @@ def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             y._array = r
             y._type = o = t.float_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = RECIPROCAL.node()
+                y._edge = n = RECIPROCAL.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]),)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -959,16 +959,16 @@ def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             y._array = r
             y._type = o = t.float_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = RSQRT.node()
+                y._edge = n = RSQRT.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]),)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -1003,17 +1003,17 @@ def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             y._array = r
             y._type = o = t.float_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
                 y._version = w = [0, False]
-                y._node = n = SQRT.node()
+                y._edge = n = SQRT.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((r, o, None, w, 0),)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -1048,16 +1048,16 @@ def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             y._array = r
             y._type = o = t.float_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = TANH.node()
+                y._edge = n = TANH.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]),)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -1092,17 +1092,17 @@ def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             y._array = r
             y._type = o = t.float_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
                 y._version = w = [0, False]
-                y._node = n = SIGMOID.node()
+                y._edge = n = SIGMOID.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]), (r, o, None, w, 0))
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -1135,17 +1135,17 @@ def relu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             y._array = r
             y._type = o = t.same_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
                 y._version = w = [0, False]
-                y._node = n = RELU.node()
+                y._edge = n = RELU.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ((r, o, None, w, 0),)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -1178,16 +1178,16 @@ def real(input: Tensor) -> Tensor:
             y._array = r
             y._type = o = t.real_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = REAL.node()
+                y._edge = n = REAL.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ()
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -1221,7 +1221,7 @@ def eq(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = N
             y._array = r
             y._type = o = t.bool_type
             y._version = None
-            y._node = None
+            y._edge = None
             if active.inference and STATE.get().inference:
                 y._type = o.inference_twin
             return y
@@ -1255,7 +1255,7 @@ def ne(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = N
             y._array = r
             y._type = o = t.bool_type
             y._version = None
-            y._node = None
+            y._edge = None
             if active.inference and STATE.get().inference:
                 y._type = o.inference_twin
             return y
@@ -1289,7 +1289,7 @@ def lt(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = N
             y._array = r
             y._type = o = t.bool_type
             y._version = None
-            y._node = None
+            y._edge = None
             if active.inference and STATE.get().inference:
                 y._type = o.inference_twin
             return y
@@ -1323,7 +1323,7 @@ def le(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = N
             y._array = r
             y._type = o = t.bool_type
             y._version = None
-            y._node = None
+            y._edge = None
             if active.inference and STATE.get().inference:
                 y._type = o.inference_twin
             return y
@@ -1357,7 +1357,7 @@ def gt(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = N
             y._array = r
             y._type = o = t.bool_type
             y._version = None
-            y._node = None
+            y._edge = None
             if active.inference and STATE.get().inference:
                 y._type = o.inference_twin
             return y
@@ -1392,7 +1392,7 @@ def ge(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = N
             y._array = r
             y._type = o = t.bool_type
             y._version = None
-            y._node = None
+            y._edge = None
             if active.inference and STATE.get().inference:
                 y._type = o.inference_twin
             return y
@@ -1433,10 +1433,10 @@ def where(condition: Tensor, input: Tensor | Number, other: Tensor | Number, *, 
             y._array = r
             y._type = o = t.same_type
             y._version = None
-            n0 = input._node
-            n1 = other._node
+            n0 = input._edge
+            n1 = other._edge
             if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
-                y._node = n = WHERE.node()
+                y._edge = n = WHERE.node()
                 n.number = next_number()
                 n.edges = (n0, n1)
                 n.type = o
@@ -1445,7 +1445,7 @@ def where(condition: Tensor, input: Tensor | Number, other: Tensor | Number, *, 
                     (condition._array, t.bool_type, None, v := condition._version or version_of(condition), v[0]),
                 )
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -1481,16 +1481,16 @@ def clone(input: Tensor) -> Tensor:
             y._array = r
             y._type = o = t.same_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = CLONE.node()
+                y._edge = n = CLONE.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ()
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y

@@ -68,16 +68,16 @@ def sum(
             y._array = r
             y._type = o = t.sum_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = SUM.node()
+                y._edge = n = SUM.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = (input.shape, dim if dim is None or dim.__class__ is int else tuple(dim), keepdim)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -123,16 +123,16 @@ def mean(
             y._array = r
             y._type = o = t.same_type
             y._version = None
-            n0 = input._node
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = MEAN.node()
+                y._edge = n = MEAN.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = (input.shape, dim if dim is None or dim.__class__ is int else tuple(dim), keepdim)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -201,7 +201,7 @@ def argmax(
             y._array = r
             y._type = o = t.index_type
             y._version = None
-            y._node = None
+            y._edge = None
             if active.inference and STATE.get().inference:
                 y._type = o.inference_twin
             return y

@@ -6,25 +6,46 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, overload
+from weakref import ref
 
 from tensorplay_core.autograd.node import next_number
 from tensorplay_core.dispatch import active
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.ops._generated_schemas_view import (
+    AS_STRIDED,
+    AS_STRIDED_SCATTER,
     CAT,
+    CHUNK,
+    DIAGONAL,
+    DIAGONAL_SCATTER,
     EXPAND,
+    FLATTEN,
+    FLIP,
+    MOVEDIM,
+    NARROW,
     PERMUTE,
     RESHAPE,
     SELECT,
+    SELECT_SCATTER,
     SLICE,
+    SLICE_SCATTER,
+    SPLIT,
+    SPLIT_SIZES,
+    SPLIT_WITH_SIZES,
     SQUEEZE,
+    STACK,
+    T,
     TRANSPOSE,
+    UNBIND,
+    UNFLATTEN,
     UNSQUEEZE,
 )
 from tensorplay_core.ops.call import call
-from tensorplay_core.ops.frontend import second_name, spread
+from tensorplay_core.ops.frontend import pick, second_name, spread
 from tensorplay_core.tensor.tensor import Tensor
-from tensorplay_core.tensor.version import share, share_if_aliased
+from tensorplay_core.tensor.version import prune
+from tensorplay_core.tensor.views import share, share_if_aliased
 
 
 def reshape(input: Tensor, *shapes: int | Sequence[int], shape: Sequence[int] | None = None) -> Tensor:
@@ -42,7 +63,10 @@ def reshape(input: Tensor, *shapes: int | Sequence[int], shape: Sequence[int] | 
                 [3, 4, 5]])
 
     """
-    shape = spread(shapes, shape, "reshape")
+    if shape is None and len(shapes) > 1:
+        shape = shapes  # type: ignore[assignment]
+    else:
+        shape = spread(shapes, shape, "reshape")
     try:
         t = input._type
         if not active.special:
@@ -52,20 +76,17 @@ def reshape(input: Tensor, *shapes: int | Sequence[int], shape: Sequence[int] | 
             y = Tensor()
             y._array = r
             y._type = o = t
-            y._version = None
-            share_if_aliased(input, y)
-            n0 = input._node
+            share_if_aliased(input, y, RESHAPE, tuple(shape))
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = RESHAPE.node()
+                y._edge = n = RESHAPE.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = (input.shape,)
             else:
-                y._node = None
-                if active.inference and STATE.get().inference:
-                    y._type = o.inference_twin
+                y._edge = None
             return y
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -86,7 +107,10 @@ def permute(input: Tensor, *dims_: int | Sequence[int], dims: Sequence[int] | No
         (4, 2, 3)
 
     """
-    dims = spread(dims_, dims, "permute")
+    if dims is None and len(dims_) > 1:
+        dims = dims_  # type: ignore[assignment]
+    else:
+        dims = spread(dims_, dims, "permute")
     try:
         t = input._type
         if not active.special:
@@ -96,20 +120,25 @@ def permute(input: Tensor, *dims_: int | Sequence[int], dims: Sequence[int] | No
             y = Tensor()
             y._array = r
             y._type = o = t
-            y._version = None
-            share(input, y)
-            n0 = input._node
+            v = input._version
+            if v is None or not v[1] or active.grad_off:
+                share(input, y, PERMUTE, tuple(dims))
+            else:
+                y._version = v
+                y._view = (input, PERMUTE, tuple(dims))
+                v[1].append(ref(y))
+                if len(v[1]) > v[2]:
+                    prune(v)
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = PERMUTE.node()
+                y._edge = n = PERMUTE.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = (tuple(dims),)
             else:
-                y._node = None
-                if active.inference and STATE.get().inference:
-                    y._type = o.inference_twin
+                y._edge = None
             return y
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -141,20 +170,25 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
             y = Tensor()
             y._array = r
             y._type = o = t
-            y._version = None
-            share(input, y)
-            n0 = input._node
+            v = input._version
+            if v is None or not v[1] or active.grad_off:
+                share(input, y, TRANSPOSE, dim0, dim1)
+            else:
+                y._version = v
+                y._view = (input, TRANSPOSE, dim0, dim1)
+                v[1].append(ref(y))
+                if len(v[1]) > v[2]:
+                    prune(v)
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = TRANSPOSE.node()
+                y._edge = n = TRANSPOSE.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = (dim0, dim1)
             else:
-                y._node = None
-                if active.inference and STATE.get().inference:
-                    y._type = o.inference_twin
+                y._edge = None
             return y
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -182,7 +216,10 @@ def expand(input: Tensor, *sizes: int | Sequence[int], size: Sequence[int] | Non
                 [2, 2, 2]])
 
     """
-    size = spread(sizes, size, "expand")
+    if size is None and len(sizes) > 1:
+        size = sizes  # type: ignore[assignment]
+    else:
+        size = spread(sizes, size, "expand")
     try:
         t = input._type
         if not active.special:
@@ -192,20 +229,25 @@ def expand(input: Tensor, *sizes: int | Sequence[int], size: Sequence[int] | Non
             y = Tensor()
             y._array = r
             y._type = o = t
-            y._version = None
-            share(input, y)
-            n0 = input._node
+            v = input._version
+            if v is None or not v[1] or active.grad_off:
+                share(input, y, EXPAND, tuple(size))
+            else:
+                y._version = v
+                y._view = (input, EXPAND, tuple(size))
+                v[1].append(ref(y))
+                if len(v[1]) > v[2]:
+                    prune(v)
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = EXPAND.node()
+                y._edge = n = EXPAND.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = ()
             else:
-                y._node = None
-                if active.inference and STATE.get().inference:
-                    y._type = o.inference_twin
+                y._edge = None
             return y
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -243,20 +285,25 @@ def squeeze(
             y = Tensor()
             y._array = r
             y._type = o = t
-            y._version = None
-            share(input, y)
-            n0 = input._node
+            v = input._version
+            if v is None or not v[1] or active.grad_off:
+                share(input, y, SQUEEZE, dim if dim is None or dim.__class__ is int else tuple(dim))
+            else:
+                y._version = v
+                y._view = (input, SQUEEZE, dim if dim is None or dim.__class__ is int else tuple(dim))
+                v[1].append(ref(y))
+                if len(v[1]) > v[2]:
+                    prune(v)
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = SQUEEZE.node()
+                y._edge = n = SQUEEZE.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = (input.shape,)
             else:
-                y._node = None
-                if active.inference and STATE.get().inference:
-                    y._type = o.inference_twin
+                y._edge = None
             return y
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -287,20 +334,25 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
             y = Tensor()
             y._array = r
             y._type = o = t
-            y._version = None
-            share(input, y)
-            n0 = input._node
+            v = input._version
+            if v is None or not v[1] or active.grad_off:
+                share(input, y, UNSQUEEZE, dim)
+            else:
+                y._version = v
+                y._view = (input, UNSQUEEZE, dim)
+                v[1].append(ref(y))
+                if len(v[1]) > v[2]:
+                    prune(v)
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = UNSQUEEZE.node()
+                y._edge = n = UNSQUEEZE.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = (input.shape,)
             else:
-                y._node = None
-                if active.inference and STATE.get().inference:
-                    y._type = o.inference_twin
+                y._edge = None
             return y
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -331,20 +383,25 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
             y = Tensor()
             y._array = r
             y._type = o = t
-            y._version = None
-            share(input, y)
-            n0 = input._node
+            v = input._version
+            if v is None or not v[1] or active.grad_off:
+                share(input, y, SELECT, dim, index)
+            else:
+                y._version = v
+                y._view = (input, SELECT, dim, index)
+                v[1].append(ref(y))
+                if len(v[1]) > v[2]:
+                    prune(v)
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = SELECT.node()
+                y._edge = n = SELECT.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = (input.shape, dim, index)
             else:
-                y._node = None
-                if active.inference and STATE.get().inference:
-                    y._type = o.inference_twin
+                y._edge = None
             return y
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -387,20 +444,25 @@ def slice(
             y = Tensor()
             y._array = r
             y._type = o = t
-            y._version = None
-            share(input, y)
-            n0 = input._node
+            v = input._version
+            if v is None or not v[1] or active.grad_off:
+                share(input, y, SLICE, dim, start, end, step)
+            else:
+                y._version = v
+                y._view = (input, SLICE, dim, start, end, step)
+                v[1].append(ref(y))
+                if len(v[1]) > v[2]:
+                    prune(v)
+            n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._node = n = SLICE.node()
+                y._edge = n = SLICE.node()
                 n.number = next_number()
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
                 n.saved = (input.shape, dim, start, end, step)
             else:
-                y._node = None
-                if active.inference and STATE.get().inference:
-                    y._type = o.inference_twin
+                y._edge = None
             return y
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -435,3 +497,556 @@ concat = cat
 
 
 concatenate = cat
+
+
+def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
+    """tp.as_strided(input, size, stride, storage_offset=None) -> Tensor
+
+    A view of ``input``'s memory with the given sizes and strides, from its element ``storage_offset`` on; left
+    out, that
+    is ``input``'s first. On a device without strides the memory is ``input``'s elements in C order.
+
+    Gradients:
+        self: as_strided_backward(grad, self.shape, self.stride(), self.storage_offset(), size, stride,
+            storage_offset)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.arange(5).as_strided((3, 2), (1, 1))
+        tensor([[0, 1],
+                [1, 2],
+                [2, 3]])
+
+    """
+    try:
+        t = input._type
+        if not active.special:
+            r = t.k_as_strided(input._array, size, stride, storage_offset)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t
+            v = input._version
+            if v is None or not v[1] or active.grad_off:
+                share(input, y, AS_STRIDED, tuple(size), tuple(stride), storage_offset)
+            else:
+                y._version = v
+                y._view = (input, AS_STRIDED, tuple(size), tuple(stride), storage_offset)
+                v[1].append(ref(y))
+                if len(v[1]) > v[2]:
+                    prune(v)
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._edge = n = AS_STRIDED.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    input.shape,
+                    input.storage_offset(),
+                    input.stride(),
+                    tuple(size),
+                    tuple(stride),
+                    storage_offset,
+                )
+            else:
+                y._edge = None
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(AS_STRIDED, (input, size, stride, storage_offset))  # type: ignore[no-any-return]
+
+
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """tp.diagonal(input, offset=0, dim1=0, dim2=1) -> Tensor
+
+    A view of the diagonal of ``dim1`` and ``dim2``, as the last dim; ``offset`` counts to the right of the main
+    one.
+
+    Gradients:
+        self: diagonal_backward(grad, self.shape, offset, dim1, dim2)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.tensor([[1, 2], [3, 4]]).diagonal()
+        tensor([1, 4])
+
+    """
+    try:
+        t = input._type
+        if not active.special:
+            r = t.k_diagonal(input._array, offset, dim1, dim2)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t
+            v = input._version
+            if v is None or not v[1] or active.grad_off:
+                share(input, y, DIAGONAL, offset, dim1, dim2)
+            else:
+                y._version = v
+                y._view = (input, DIAGONAL, offset, dim1, dim2)
+                v[1].append(ref(y))
+                if len(v[1]) > v[2]:
+                    prune(v)
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._edge = n = DIAGONAL.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (input.shape, offset, dim1, dim2)
+            else:
+                y._edge = None
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(DIAGONAL, (input, offset, dim1, dim2))  # type: ignore[no-any-return]
+
+
+def unbind(input: Tensor, dim: int = 0, *, axis: int | None = None) -> tuple[Tensor, ...]:
+    """tp.unbind(input, dim=0, *, axis=None) -> tuple[Tensor, ...]
+
+    A tuple of views, one for each index along ``dim``, which disappears.
+
+    Gradients:
+        self: unbind_backward(grads, dim)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.tensor([[1, 2], [3, 4]]).unbind(1)
+        (tensor([1, 3]), tensor([2, 4]))
+
+    """
+    if axis is not None:
+        dim = second_name(dim, axis, "unbind", "axis", 0)
+    return call(UNBIND, (input, dim))  # type: ignore[no-any-return]
+
+
+def split_with_sizes(
+    input: Tensor,
+    split_sizes: Sequence[int],
+    dim: int = 0,
+    *,
+    axis: int | None = None,
+) -> tuple[Tensor, ...]:
+    """tp.split_with_sizes(input, split_sizes, dim=0, *, axis=None) -> tuple[Tensor, ...]
+
+    A tuple of views of consecutive parts along ``dim``, of the given sizes.
+
+    Gradients:
+        self: split_backward(grads, dim)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.arange(5).split_with_sizes([2, 3])
+        (tensor([0, 1]), tensor([2, 3, 4]))
+
+    """
+    if axis is not None:
+        dim = second_name(dim, axis, "split_with_sizes", "axis", 0)
+    return call(SPLIT_WITH_SIZES, (input, split_sizes, dim))  # type: ignore[no-any-return]
+
+
+@overload
+def split(input: Tensor, split_size: int, dim: int = 0, *, axis: int | None = None) -> tuple[Tensor, ...]: ...
+@overload
+def split(input: Tensor, split_size: Sequence[int], dim: int = 0, *, axis: int | None = None) -> tuple[Tensor, ...]: ...
+def split(*args: Any, **kwargs: Any) -> Any:
+    """tp.split(input, split_size, dim=0, *, axis=None) -> tuple[Tensor, ...]
+
+    A tuple of views of parts of ``split_size`` along ``dim``, of which the last may be smaller; or of given
+    sizes.
+
+    split(input, split_size, dim=0, *, axis=None) -> tuple[Tensor, ...]
+
+    A tuple of views of consecutive parts along ``dim``, of the given sizes.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.arange(5).split(2)
+        (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+        >>> tp.arange(5).split([1, 4])
+        (tensor([0]), tensor([1, 2, 3, 4]))
+        >>> tp.split(tp.arange(4), [3, 1])
+        (tensor([0, 1, 2]), tensor([3]))
+
+    """
+    return pick("split", (SPLIT, SPLIT_SIZES), args, kwargs)
+
+
+def chunk(input: Tensor, chunks: int, dim: int = 0, *, axis: int | None = None) -> tuple[Tensor, ...]:
+    """tp.chunk(input, chunks, dim=0, *, axis=None) -> tuple[Tensor, ...]
+
+    A tuple of at most ``chunks`` views of parts along ``dim``, equal but for the last.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.arange(5).chunk(2)
+        (tensor([0, 1, 2]), tensor([3, 4]))
+
+    """
+    if axis is not None:
+        dim = second_name(dim, axis, "chunk", "axis", 0)
+    return call(CHUNK, (input, chunks, dim))  # type: ignore[no-any-return]
+
+
+def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """tp.narrow(input, dim, start, length) -> Tensor
+
+    A view of ``length`` indices along ``dim`` from ``start`` on.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.arange(5).narrow(0, 1, 3)
+        tensor([1, 2, 3])
+
+    """
+    try:
+        if not active.special:
+            return input._type.k_narrow(input, dim, start, length)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(NARROW, (input, dim, start, length))  # type: ignore[no-any-return]
+
+
+def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+    """tp.movedim(input, source, destination) -> Tensor
+
+    A view with dims moved from ``source`` to ``destination``; the others keep their order.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.zeros(2, 3, 4).movedim(0, -1).shape
+        (3, 4, 2)
+
+    """
+    try:
+        if not active.special:
+            return input._type.k_movedim(input, source, destination)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(MOVEDIM, (input, source, destination))  # type: ignore[no-any-return]
+
+
+moveaxis = movedim
+
+
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """tp.flatten(input, start_dim=0, end_dim=-1) -> Tensor
+
+    The dims from ``start_dim`` to ``end_dim`` joined into one; a view where the memory allows.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.zeros(2, 3, 4).flatten(1).shape
+        (2, 12)
+
+    """
+    try:
+        if not active.special:
+            return input._type.k_flatten(input, start_dim, end_dim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(FLATTEN, (input, start_dim, end_dim))  # type: ignore[no-any-return]
+
+
+def unflatten(input: Tensor, dim: int, *sizes_: int | Sequence[int], sizes: Sequence[int] | None = None) -> Tensor:
+    """tp.unflatten(input, dim, *sizes_, sizes=None) -> Tensor
+
+    A view with ``dim`` divided into several of the given sizes, of which one may be -1.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.zeros(2, 12).unflatten(1, (3, -1)).shape
+        (2, 3, 4)
+
+    """
+    if sizes is None and len(sizes_) > 1:
+        sizes = sizes_  # type: ignore[assignment]
+    else:
+        sizes = spread(sizes_, sizes, "unflatten")
+    try:
+        if not active.special:
+            return input._type.k_unflatten(input, dim, sizes)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(UNFLATTEN, (input, dim, sizes))  # type: ignore[no-any-return]
+
+
+def t(input: Tensor) -> Tensor:
+    """tp.t(input) -> Tensor
+
+    A view of a matrix with its dims swapped, or of a tensor of one dim or none as it is.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.tensor([[1, 2], [3, 4]]).t()
+        tensor([[1, 3],
+                [2, 4]])
+
+    """
+    try:
+        if not active.special:
+            return input._type.k_t(input)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(T, (input,))  # type: ignore[no-any-return]
+
+
+def stack(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None) -> Tensor:
+    """tp.stack(tensors, dim=0, *, axis=None) -> Tensor
+
+    Joins tensors of one shape along a new dim.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.stack([tp.tensor([1, 2]), tp.tensor([3, 4])], dim=1)
+        tensor([[1, 3],
+                [2, 4]])
+
+    """
+    if axis is not None:
+        dim = second_name(dim, axis, "stack", "axis", 0)
+    return call(STACK, (tensors, dim))  # type: ignore[no-any-return]
+
+
+def flip(input: Tensor, dims: int | Sequence[int]) -> Tensor:
+    """tp.flip(input, dims) -> Tensor
+
+    A copy with the order of the elements along ``dims`` reversed.
+
+    Gradients:
+        self: grad.flip(dims)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.tensor([1, 2, 3]).flip(0)
+        tensor([3, 2, 1])
+
+    """
+    try:
+        t = input._type
+        if not active.special:
+            r = t.k_flip(input._array, dims)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._edge = n = FLIP.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (dims if dims.__class__ is int else tuple(dims),)
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(FLIP, (input, dims))  # type: ignore[no-any-return]
+
+
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """tp.select_scatter(input, src, dim, index) -> Tensor
+
+    A copy of ``input`` with ``src`` in the place of ``self.select(dim, index)``.
+
+    Gradients:
+        self: grad.select_scatter(new_zeros(grad, src.shape), dim, index)
+        src: grad.select(dim, index)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.zeros(2, 2).select_scatter(tp.ones(2), 0, 1)
+        tensor([[0., 0.],
+                [1., 1.]])
+
+    """
+    try:
+        t = input._type
+        if t is src._type and not active.special:
+            r = t.k_select_scatter(input._array, src._array, dim, index)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            n1 = src._edge
+            if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
+                y._edge = n = SELECT_SCATTER.node()
+                n.number = next_number()
+                n.edges = (n0, n1)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (src.shape, dim, index)
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(SELECT_SCATTER, (input, src, dim, index))  # type: ignore[no-any-return]
+
+
+def slice_scatter(
+    input: Tensor,
+    src: Tensor,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+    *,
+    axis: int | None = None,
+) -> Tensor:
+    """tp.slice_scatter(input, src, dim=0, start=None, end=None, step=1, *, axis=None) -> Tensor
+
+    A copy of ``input`` with ``src`` in the place of ``start:end:step`` along ``dim``.
+
+    Gradients:
+        self: grad.slice_scatter(new_zeros(grad, src.shape), dim, start, end, step)
+        src: slice(grad, dim, start, end, step)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.zeros(4).slice_scatter(tp.ones(2), 0, 1, 3)
+        tensor([0., 1., 1., 0.])
+
+    """
+    if axis is not None:
+        dim = second_name(dim, axis, "slice_scatter", "axis", 0)
+    try:
+        t = input._type
+        if t is src._type and not active.special:
+            r = t.k_slice_scatter(input._array, src._array, dim, start, end, step)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            n1 = src._edge
+            if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
+                y._edge = n = SLICE_SCATTER.node()
+                n.number = next_number()
+                n.edges = (n0, n1)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (src.shape, dim, start, end, step)
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(SLICE_SCATTER, (input, src, dim, start, end, step))  # type: ignore[no-any-return]
+
+
+def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """tp.diagonal_scatter(input, src, offset=0, dim1=0, dim2=1) -> Tensor
+
+    A copy of ``input`` with ``src`` in the place of ``self.diagonal(offset, dim1, dim2)``.
+
+    Gradients:
+        self: grad.diagonal_scatter(new_zeros(grad, src.shape), offset, dim1, dim2)
+        src: grad.diagonal(offset, dim1, dim2)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.zeros(2, 2).diagonal_scatter(tp.ones(2))
+        tensor([[1., 0.],
+                [0., 1.]])
+
+    """
+    try:
+        t = input._type
+        if t is src._type and not active.special:
+            r = t.k_diagonal_scatter(input._array, src._array, offset, dim1, dim2)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            n1 = src._edge
+            if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
+                y._edge = n = DIAGONAL_SCATTER.node()
+                n.number = next_number()
+                n.edges = (n0, n1)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (src.shape, offset, dim1, dim2)
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(DIAGONAL_SCATTER, (input, src, offset, dim1, dim2))  # type: ignore[no-any-return]
+
+
+def as_strided_scatter(
+    input: Tensor,
+    src: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> Tensor:
+    """tp.as_strided_scatter(input, src, size, stride, storage_offset=None) -> Tensor
+
+    A copy of ``input``, in C order, with ``src`` where ``as_strided`` of that copy would look.
+
+    Gradients:
+        self: grad.as_strided_scatter(new_zeros(grad, src.shape), size, stride, storage_offset)
+        src: grad.clone().as_strided(size, stride, storage_offset)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.zeros(4).as_strided_scatter(tp.ones(2), (2,), (2,))
+        tensor([1., 0., 1., 0.])
+
+    """
+    try:
+        t = input._type
+        if t is src._type and not active.special:
+            r = t.k_as_strided_scatter(input._array, src._array, size, stride, storage_offset)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            n1 = src._edge
+            if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
+                y._edge = n = AS_STRIDED_SCATTER.node()
+                n.number = next_number()
+                n.edges = (n0, n1)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (src.shape, tuple(size), tuple(stride), storage_offset)
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(AS_STRIDED_SCATTER, (input, src, size, stride, storage_offset))  # type: ignore[no-any-return]

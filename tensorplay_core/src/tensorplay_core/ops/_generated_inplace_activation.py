@@ -36,7 +36,7 @@ def softplus_(input: Tensor, beta: Number = 1, threshold: Number = 20) -> Tensor
         if (
             not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_softplus_(input._array, beta, threshold)
             if v is not None:
@@ -59,7 +59,7 @@ def silu_(input: Tensor) -> Tensor:
         if (
             not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_silu_(input._array)
             if v is not None:
@@ -82,7 +82,7 @@ def mish_(input: Tensor) -> Tensor:
         if (
             not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_mish_(input._array)
             if v is not None:
@@ -105,7 +105,7 @@ def softsign_(input: Tensor) -> Tensor:
         if (
             not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_softsign_(input._array)
             if v is not None:
@@ -128,7 +128,7 @@ def elu_(input: Tensor, alpha: Number = 1.0) -> Tensor:
         if (
             not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_elu_(input._array, alpha)
             if v is not None:
@@ -151,7 +151,7 @@ def leaky_relu_(input: Tensor, negative_slope: Number = 0.01) -> Tensor:
         if (
             not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_leaky_relu_(input._array, negative_slope)
             if v is not None:
@@ -174,7 +174,7 @@ def selu_(input: Tensor) -> Tensor:
         if (
             not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_selu_(input._array)
             if v is not None:
@@ -197,7 +197,7 @@ def hardsigmoid_(input: Tensor) -> Tensor:
         if (
             not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_hardsigmoid_(input._array)
             if v is not None:
@@ -220,7 +220,7 @@ def hardswish_(input: Tensor) -> Tensor:
         if (
             not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_hardswish_(input._array)
             if v is not None:

@@ -53,7 +53,7 @@ def add_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
             and alpha == 1
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None and other._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
             and (other._array.shape == input._array.shape or not other._array.shape)
         ):
             t.k_add_(input._array, other._array)
@@ -82,7 +82,7 @@ def sub_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
             and alpha == 1
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None and other._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
             and (other._array.shape == input._array.shape or not other._array.shape)
         ):
             t.k_sub_(input._array, other._array)
@@ -110,7 +110,7 @@ def mul_(input: Tensor, other: Tensor | Number) -> Tensor:
             and t is other._type
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None and other._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
             and (other._array.shape == input._array.shape or not other._array.shape)
         ):
             t.k_mul_(input._array, other._array)
@@ -138,7 +138,7 @@ def div_(input: Tensor, other: Tensor | Number) -> Tensor:
             and t is other._type
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None and other._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
             and (other._array.shape == input._array.shape or not other._array.shape)
         ):
             t.k_div_(input._array, other._array)
@@ -166,7 +166,7 @@ def pow_(input: Tensor, exponent: Tensor | Number) -> Tensor:
             and t is exponent._type
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None and exponent._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None and exponent._edge is None or active.grad_off and not STATE.get().grad)
             and (exponent._array.shape == input._array.shape or not exponent._array.shape)
         ):
             t.k_pow_(input._array, exponent._array)
@@ -190,7 +190,7 @@ def neg_(input: Tensor) -> Tensor:
         if (
             not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_neg_(input._array)
             if v is not None:
@@ -213,7 +213,7 @@ def sgn_(input: Tensor) -> Tensor:
         if (
             not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_sgn_(input._array)
             if v is not None:
@@ -236,7 +236,7 @@ def exp_(input: Tensor) -> Tensor:
         if (
             not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_exp_(input._array)
             if v is not None:
@@ -259,7 +259,7 @@ def log_(input: Tensor) -> Tensor:
         if (
             not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_log_(input._array)
             if v is not None:
@@ -282,7 +282,7 @@ def expm1_(input: Tensor) -> Tensor:
         if (
             not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_expm1_(input._array)
             if v is not None:
@@ -305,7 +305,7 @@ def log1p_(input: Tensor) -> Tensor:
         if (
             not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_log1p_(input._array)
             if v is not None:
@@ -328,7 +328,7 @@ def sin_(input: Tensor) -> Tensor:
         if (
             not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_sin_(input._array)
             if v is not None:
@@ -351,7 +351,7 @@ def cos_(input: Tensor) -> Tensor:
         if (
             not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_cos_(input._array)
             if v is not None:
@@ -374,7 +374,7 @@ def square_(input: Tensor) -> Tensor:
         if (
             not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_square_(input._array)
             if v is not None:
@@ -397,7 +397,7 @@ def reciprocal_(input: Tensor) -> Tensor:
         if (
             not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_reciprocal_(input._array)
             if v is not None:
@@ -420,7 +420,7 @@ def rsqrt_(input: Tensor) -> Tensor:
         if (
             not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_rsqrt_(input._array)
             if v is not None:
@@ -443,7 +443,7 @@ def sqrt_(input: Tensor) -> Tensor:
         if (
             not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_sqrt_(input._array)
             if v is not None:
@@ -466,7 +466,7 @@ def tanh_(input: Tensor) -> Tensor:
         if (
             not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_tanh_(input._array)
             if v is not None:
@@ -489,7 +489,7 @@ def sigmoid_(input: Tensor) -> Tensor:
         if (
             not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_sigmoid_(input._array)
             if v is not None:
@@ -512,7 +512,7 @@ def relu_(input: Tensor) -> Tensor:
         if (
             not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._node is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_relu_(input._array)
             if v is not None:

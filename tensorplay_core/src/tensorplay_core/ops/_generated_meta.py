@@ -42,6 +42,8 @@ BY_RULE: tuple[tuple[Operator, str, str], ...] = (
     (indexing.INDEX_BACKWARD, "input_sizes", "keep"),
     (indexing.SELECT_BACKWARD, "input_sizes", "keep"),
     (indexing.SLICE_BACKWARD, "input_sizes", "keep"),
+    (indexing.INDEX_PUT_, "index_put", "self"),
+    (indexing.NONZERO, "unknown", "index"),
     (linalg.MATMUL, "matmul", "default"),
     (nn.LINEAR, "linear", "default"),
     (nn.SOFTMAX, "dimwise", "keep"),
@@ -83,6 +85,11 @@ BY_RULE: tuple[tuple[Operator, str, str], ...] = (
     (reduction.MAX, "reduction", "keep"),
     (reduction.ARGMAX, "reduction", "index"),
     (view.CAT, "cat", "default"),
+    (view.FLIP, "flip", "keep"),
+    (view.SELECT_SCATTER, "select_scatter", "keep"),
+    (view.SLICE_SCATTER, "slice_scatter", "keep"),
+    (view.DIAGONAL_SCATTER, "diagonal_scatter", "keep"),
+    (view.AS_STRIDED_SCATTER, "as_strided_scatter", "keep"),
 )
 """Operator, shape rule, rule of the result's dtype."""
 HANDWRITTEN: tuple[tuple[Operator, Any], ...] = (
@@ -96,10 +103,34 @@ HANDWRITTEN: tuple[tuple[Operator, Any], ...] = (
     (view.UNSQUEEZE, kernels.unsqueeze),
     (view.SELECT, kernels.select),
     (view.SLICE, kernels.slice),
+    (view.AS_STRIDED, kernels.as_strided),
+    (view.DIAGONAL, kernels.diagonal),
+    (view.UNBIND, kernels.unbind),
+    (view.SPLIT_WITH_SIZES, kernels.split_with_sizes),
 )
 LEFT_TO_COMPOSITE: tuple[Operator, ...] = (
     creation._TO_COPY,
+    indexing.INDEX_PUT,
+    indexing.INDEX_SELECT,
+    indexing.MASKED_SELECT,
+    indexing.MASKED_FILL_SCALAR,
+    indexing.MASKED_FILL_TENSOR,
+    indexing.MASKED_SCATTER,
+    indexing.GATHER,
+    indexing.SCATTER_SRC,
+    indexing.SCATTER_VALUE,
+    indexing.SCATTER_ADD,
+    indexing.TAKE,
     nn.CROSS_ENTROPY,
+    view.SPLIT,
+    view.SPLIT_SIZES,
+    view.CHUNK,
+    view.NARROW,
+    view.MOVEDIM,
+    view.FLATTEN,
+    view.UNFLATTEN,
+    view.T,
+    view.STACK,
 )
 """Operators that are written in others, and those that cross devices."""
 WITHOUT: tuple[str, ...] = ()

@@ -32,6 +32,7 @@ class SoftplusBackward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("self",)
+    saved_names = ("self", "beta", "threshold")
 
     @staticmethod
     def record(result: Any, self: Any, beta: Any, threshold: Any) -> None:
@@ -60,6 +61,7 @@ class SiluBackward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("self",)
+    saved_names = ("self",)
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -88,6 +90,7 @@ class MishBackward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("self",)
+    saved_names = ("self",)
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -122,6 +125,7 @@ class SoftsignBackward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("self",)
+    saved_names = ("self",)
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -150,6 +154,7 @@ class EluBackward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("self",)
+    saved_names = ("self", "alpha")
 
     @staticmethod
     def record(result: Any, self: Any, alpha: Any) -> None:
@@ -178,6 +183,7 @@ class LeakyReluBackward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("self",)
+    saved_names = ("self", "negative_slope")
 
     @staticmethod
     def record(result: Any, self: Any, negative_slope: Any) -> None:
@@ -205,6 +211,7 @@ class SeluBackward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("self",)
+    saved_names = ("self",)
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -235,6 +242,7 @@ class HardsigmoidBackward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("self",)
+    saved_names = ("self",)
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -262,6 +270,7 @@ class HardswishBackward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("self",)
+    saved_names = ("self",)
 
     @staticmethod
     def record(result: Any, self: Any) -> None:

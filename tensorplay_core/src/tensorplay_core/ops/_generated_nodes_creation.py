@@ -25,6 +25,7 @@ class _ToCopyBackward(Node):
 
     __slots__ = ()
     op = _TO_COPY
+    saved_names = ("self_device", "self_dtype")
 
     @staticmethod
     def record(result: Any, self: Any, *, dtype: Any = None, device: Any = None) -> None:

@@ -7,9 +7,11 @@ from typing import Any
 
 from tensorplay_core.autograd.node import SAVING, Gradients, Node, record, save, unpack
 from tensorplay_core.ops import _generated_functional as F
+from tensorplay_core.ops import helpers as H
 from tensorplay_core.ops._generated_schemas_indexing import (
     INDEX,
     INDEX_BACKWARD,
+    INDEX_PUT_,
     SELECT_BACKWARD,
     SLICE_BACKWARD,
 )
@@ -26,6 +28,7 @@ class IndexBackward(Node):
     op = INDEX
     kind = SAVING
     saves_input = ("indices",)
+    saved_names = ("indices", "self_shape")
 
     @staticmethod
     def record(result: Any, self: Any, indices: Any) -> None:
@@ -52,6 +55,7 @@ class IndexBackwardBackward(Node):
     op = INDEX_BACKWARD
     kind = SAVING
     saves_input = ("indices",)
+    saved_names = ("indices",)
 
     @staticmethod
     def record(result: Any, grad: Any, input_sizes: Any, indices: Any) -> None:
@@ -76,6 +80,7 @@ class SelectBackwardBackward(Node):
 
     __slots__ = ()
     op = SELECT_BACKWARD
+    saved_names = ("dim", "index")
 
     @staticmethod
     def record(result: Any, grad: Any, input_sizes: Any, dim: Any, index: Any) -> None:
@@ -99,6 +104,7 @@ class SliceBackwardBackward(Node):
 
     __slots__ = ()
     op = SLICE_BACKWARD
+    saved_names = ("dim", "start", "end", "step")
 
     @staticmethod
     def record(result: Any, grad: Any, input_sizes: Any, dim: Any, start: Any, end: Any, step: Any) -> None:
@@ -111,3 +117,37 @@ class SliceBackwardBackward(Node):
         """See the class."""
         dim, start, end, step = node.saved
         return (F.slice(grad, dim, start, end, step),)
+
+
+class IndexPutBackward(Node):
+    """The gradient of ``index_put_``.
+
+    self: grad if accumulate else index_put_zero(grad, indices)
+    values: index(grad, indices)
+
+    """
+
+    __slots__ = ()
+    op = INDEX_PUT_
+    kind = SAVING
+    saves_input = ("indices",)
+    saved_names = ("indices", "accumulate")
+
+    @staticmethod
+    def record(result: Any, self: Any, indices: Any, values: Any, accumulate: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = IndexPutBackward()
+        record(node, (self, values), result)
+        node.saved = (tuple([save(x) for x in indices]), accumulate)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_indices, accumulate = node.saved
+        edge_self, edge_values = node.edges
+        indices = [x and unpack(x, node, "indices", graph) for x in saved_indices]
+        grad_self = grad_values = None
+        if edge_self is not None:
+            grad_self = grad if accumulate else H.index_put_zero(grad, indices)
+        if edge_values is not None:
+            grad_values = F.index(grad, indices)
+        return grad_self, grad_values

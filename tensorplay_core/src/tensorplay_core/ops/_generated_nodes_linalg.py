@@ -24,6 +24,7 @@ class MatmulBackward(Node):
     op = MATMUL
     kind = SAVING
     saves_input = ("self", "other")
+    saved_names = ("self", "other", "other_shape", "self_shape")
 
     @staticmethod
     def record(result: Any, self: Any, other: Any) -> None:

@@ -23,6 +23,7 @@ class SoftmaxBackward(Node):
     __slots__ = ()
     op = SOFTMAX
     kind = SAVING
+    saved_names = ("result", "dim")
 
     @staticmethod
     def record(result: Any, self: Any, dim: Any, *, dtype: Any = None) -> None:
@@ -48,6 +49,7 @@ class LogSoftmaxBackward(Node):
     __slots__ = ()
     op = LOG_SOFTMAX
     kind = SAVING
+    saved_names = ("result", "dim")
 
     @staticmethod
     def record(result: Any, self: Any, dim: Any, *, dtype: Any = None) -> None:

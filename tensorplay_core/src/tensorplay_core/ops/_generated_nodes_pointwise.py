@@ -50,6 +50,7 @@ class AddBackward(Node):
     __slots__ = ()
     op = ADD
     pointwise = True
+    saved_names = ("alpha",)
 
     @staticmethod
     def record(result: Any, self: Any, other: Any, *, alpha: Any = 1) -> None:
@@ -81,6 +82,7 @@ class SubBackward(Node):
     __slots__ = ()
     op = SUB
     pointwise = True
+    saved_names = ("alpha",)
 
     @staticmethod
     def record(result: Any, self: Any, other: Any, *, alpha: Any = 1) -> None:
@@ -114,6 +116,7 @@ class MulBackward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("self", "other")
+    saved_names = ("self", "other")
 
     @staticmethod
     def record(result: Any, self: Any, other: Any) -> None:
@@ -152,6 +155,7 @@ class DivBackward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("self", "other")
+    saved_names = ("self", "other")
 
     @staticmethod
     def record(result: Any, self: Any, other: Any) -> None:
@@ -187,6 +191,7 @@ class PowBackward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("self", "exponent")
+    saved_names = ("self", "exponent", "result")
 
     @staticmethod
     def record(result: Any, self: Any, exponent: Any) -> None:
@@ -247,6 +252,7 @@ class AbsBackward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("self",)
+    saved_names = ("self",)
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -273,6 +279,7 @@ class SgnBackward(Node):
     op = SGN
     kind = SAVING
     saves_input = ("self",)
+    saved_names = ("self",)
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -299,6 +306,7 @@ class ExpBackward(Node):
     op = EXP
     kind = SAVING
     pointwise = True
+    saved_names = ("result",)
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -326,6 +334,7 @@ class LogBackward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("self",)
+    saved_names = ("self",)
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -353,6 +362,7 @@ class Expm1Backward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("self",)
+    saved_names = ("self",)
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -380,6 +390,7 @@ class Log1pBackward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("self",)
+    saved_names = ("self",)
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -407,6 +418,7 @@ class SinBackward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("self",)
+    saved_names = ("self",)
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -434,6 +446,7 @@ class CosBackward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("self",)
+    saved_names = ("self",)
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -462,6 +475,7 @@ class MaximumBackward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("self", "other")
+    saved_names = ("self", "other")
 
     @staticmethod
     def record(result: Any, self: Any, other: Any) -> None:
@@ -499,6 +513,7 @@ class MinimumBackward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("self", "other")
+    saved_names = ("self", "other")
 
     @staticmethod
     def record(result: Any, self: Any, other: Any) -> None:
@@ -535,6 +550,7 @@ class SquareBackward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("self",)
+    saved_names = ("self",)
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -562,6 +578,7 @@ class ReciprocalBackward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("self",)
+    saved_names = ("self",)
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -590,6 +607,7 @@ class RsqrtBackward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("self",)
+    saved_names = ("self",)
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -617,6 +635,7 @@ class SqrtBackward(Node):
     op = SQRT
     kind = SAVING
     pointwise = True
+    saved_names = ("result",)
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -644,6 +663,7 @@ class TanhBackward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("self",)
+    saved_names = ("self",)
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -671,6 +691,7 @@ class SigmoidBackward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("self",)
+    saved_names = ("self", "result")
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -698,6 +719,7 @@ class ReluBackward(Node):
     op = RELU
     kind = SAVING
     pointwise = True
+    saved_names = ("result",)
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -772,6 +794,7 @@ class WhereBackward(Node):
     kind = SAVING
     pointwise = True
     saves_input = ("condition",)
+    saved_names = ("condition",)
 
     @staticmethod
     def record(result: Any, condition: Any, self: Any, other: Any) -> None:

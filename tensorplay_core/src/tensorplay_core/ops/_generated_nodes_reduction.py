@@ -24,6 +24,7 @@ class SumBackward(Node):
 
     __slots__ = ()
     op = SUM
+    saved_names = ("self_shape", "dim", "keepdim")
 
     @staticmethod
     def record(result: Any, self: Any, dim: Any, keepdim: Any, *, dtype: Any = None) -> None:
@@ -47,6 +48,7 @@ class MeanBackward(Node):
 
     __slots__ = ()
     op = MEAN
+    saved_names = ("self_shape", "dim", "keepdim")
 
     @staticmethod
     def record(result: Any, self: Any, dim: Any, keepdim: Any, *, dtype: Any = None) -> None:
@@ -72,6 +74,7 @@ class MaxBackward(Node):
     op = MAX
     kind = SAVING
     saves_input = ("self",)
+    saved_names = ("self", "result")
 
     @staticmethod
     def record(result: Any, self: Any) -> None:
@@ -98,6 +101,7 @@ class MaxDimBackward(Node):
     __slots__ = ()
     op = MAX_DIM
     kind = MULTIPLE
+    saved_names = ("indices", "self_shape", "dim", "keepdim")
 
     @staticmethod
     def record(result: Any, self: Any, dim: Any, keepdim: Any) -> None:

@@ -5,18 +5,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorplay_core.autograd.node import Gradients, Node, record
+from tensorplay_core.autograd.node import PLAIN_MULTIPLE, Gradients, Node, record
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops import helpers as H
 from tensorplay_core.ops._generated_schemas_view import (
+    AS_STRIDED,
+    AS_STRIDED_SCATTER,
     CAT,
+    DIAGONAL,
+    DIAGONAL_SCATTER,
     EXPAND,
+    FLIP,
     PERMUTE,
     RESHAPE,
     SELECT,
+    SELECT_SCATTER,
     SLICE,
+    SLICE_SCATTER,
+    SPLIT_WITH_SIZES,
     SQUEEZE,
     TRANSPOSE,
+    UNBIND,
     UNSQUEEZE,
 )
 
@@ -30,6 +39,7 @@ class ReshapeBackward(Node):
 
     __slots__ = ()
     op = RESHAPE
+    saved_names = ("self_shape",)
 
     @staticmethod
     def record(result: Any, self: Any, shape: Any) -> None:
@@ -53,6 +63,7 @@ class PermuteBackward(Node):
 
     __slots__ = ()
     op = PERMUTE
+    saved_names = ("dims",)
 
     @staticmethod
     def record(result: Any, self: Any, dims: Any) -> None:
@@ -76,6 +87,7 @@ class TransposeBackward(Node):
 
     __slots__ = ()
     op = TRANSPOSE
+    saved_names = ("dim0", "dim1")
 
     @staticmethod
     def record(result: Any, self: Any, dim0: Any, dim1: Any) -> None:
@@ -121,6 +133,7 @@ class SqueezeBackward(Node):
 
     __slots__ = ()
     op = SQUEEZE
+    saved_names = ("self_shape",)
 
     @staticmethod
     def record(result: Any, self: Any, dim: Any) -> None:
@@ -144,6 +157,7 @@ class UnsqueezeBackward(Node):
 
     __slots__ = ()
     op = UNSQUEEZE
+    saved_names = ("self_shape",)
 
     @staticmethod
     def record(result: Any, self: Any, dim: Any) -> None:
@@ -167,6 +181,7 @@ class SelectBackward(Node):
 
     __slots__ = ()
     op = SELECT
+    saved_names = ("self_shape", "dim", "index")
 
     @staticmethod
     def record(result: Any, self: Any, dim: Any, index: Any) -> None:
@@ -190,6 +205,7 @@ class SliceBackward(Node):
 
     __slots__ = ()
     op = SLICE
+    saved_names = ("self_shape", "dim", "start", "end", "step")
 
     @staticmethod
     def record(result: Any, self: Any, dim: Any, start: Any, end: Any, step: Any) -> None:
@@ -213,6 +229,7 @@ class CatBackward(Node):
 
     __slots__ = ()
     op = CAT
+    saved_names = ("tensors_shape", "dim")
 
     @staticmethod
     def record(result: Any, tensors: Any, dim: Any) -> None:
@@ -225,3 +242,251 @@ class CatBackward(Node):
         """See the class."""
         tensors_shape, dim = node.saved
         return (*H.cat_backward(grad, tensors_shape, dim),)
+
+
+class AsStridedBackward(Node):
+    """The gradient of ``as_strided``.
+
+    self: as_strided_backward(grad, self.shape, self.stride(), self.storage_offset(), size, stride, storage_offset)
+
+    """
+
+    __slots__ = ()
+    op = AS_STRIDED
+    saved_names = ("self_shape", "self_storage_offset", "self_stride", "size", "stride", "storage_offset")
+
+    @staticmethod
+    def record(result: Any, self: Any, size: Any, stride: Any, storage_offset: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = AsStridedBackward()
+        record(node, (self,), result)
+        node.saved = (self.shape, self.storage_offset(), self.stride(), size, stride, storage_offset)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        self_shape, self_storage_offset, self_stride, size, stride, storage_offset = node.saved
+        return (
+            H.as_strided_backward(grad, self_shape, self_stride, self_storage_offset, size, stride, storage_offset),
+        )
+
+
+class DiagonalBackward(Node):
+    """The gradient of ``diagonal``.
+
+    self: diagonal_backward(grad, self.shape, offset, dim1, dim2)
+
+    """
+
+    __slots__ = ()
+    op = DIAGONAL
+    saved_names = ("self_shape", "offset", "dim1", "dim2")
+
+    @staticmethod
+    def record(result: Any, self: Any, offset: Any, dim1: Any, dim2: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = DiagonalBackward()
+        record(node, (self,), result)
+        node.saved = (self.shape, offset, dim1, dim2)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        self_shape, offset, dim1, dim2 = node.saved
+        return (H.diagonal_backward(grad, self_shape, offset, dim1, dim2),)
+
+
+class UnbindBackward(Node):
+    """The gradient of ``unbind``.
+
+    self: unbind_backward(grads, dim)
+
+    """
+
+    __slots__ = ()
+    op = UNBIND
+    kind = PLAIN_MULTIPLE
+    saved_names = ("dim",)
+
+    @staticmethod
+    def record(result: Any, self: Any, dim: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = UnbindBackward()
+        record(node, (self,), result)
+        node.saved = (dim,)
+
+    def backward(node, grads: Any, graph: bool) -> Gradients:
+        """See the class."""
+        dim, = node.saved
+        return (H.unbind_backward(grads, dim),)
+
+
+class SplitWithSizesBackward(Node):
+    """The gradient of ``split_with_sizes``.
+
+    self: split_backward(grads, dim)
+
+    """
+
+    __slots__ = ()
+    op = SPLIT_WITH_SIZES
+    kind = PLAIN_MULTIPLE
+    saved_names = ("dim",)
+
+    @staticmethod
+    def record(result: Any, self: Any, split_sizes: Any, dim: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = SplitWithSizesBackward()
+        record(node, (self,), result)
+        node.saved = (dim,)
+
+    def backward(node, grads: Any, graph: bool) -> Gradients:
+        """See the class."""
+        dim, = node.saved
+        return (H.split_backward(grads, dim),)
+
+
+class FlipBackward(Node):
+    """The gradient of ``flip``.
+
+    self: grad.flip(dims)
+
+    """
+
+    __slots__ = ()
+    op = FLIP
+    saved_names = ("dims",)
+
+    @staticmethod
+    def record(result: Any, self: Any, dims: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = FlipBackward()
+        record(node, (self,), result)
+        node.saved = (dims,)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        dims, = node.saved
+        return (grad.flip(dims),)
+
+
+class SelectScatterBackward(Node):
+    """The gradient of ``select_scatter``.
+
+    self: grad.select_scatter(new_zeros(grad, src.shape), dim, index)
+    src: grad.select(dim, index)
+
+    """
+
+    __slots__ = ()
+    op = SELECT_SCATTER
+    saved_names = ("src_shape", "dim", "index")
+
+    @staticmethod
+    def record(result: Any, self: Any, src: Any, dim: Any, index: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = SelectScatterBackward()
+        record(node, (self, src), result)
+        node.saved = (src.shape, dim, index)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        src_shape, dim, index = node.saved
+        edge_self, edge_src = node.edges
+        grad_self = grad_src = None
+        if edge_self is not None:
+            grad_self = grad.select_scatter(H.new_zeros(grad, src_shape), dim, index)
+        if edge_src is not None:
+            grad_src = grad.select(dim, index)
+        return grad_self, grad_src
+
+
+class SliceScatterBackward(Node):
+    """The gradient of ``slice_scatter``.
+
+    self: grad.slice_scatter(new_zeros(grad, src.shape), dim, start, end, step)
+    src: slice(grad, dim, start, end, step)
+
+    """
+
+    __slots__ = ()
+    op = SLICE_SCATTER
+    saved_names = ("src_shape", "dim", "start", "end", "step")
+
+    @staticmethod
+    def record(result: Any, self: Any, src: Any, dim: Any, start: Any, end: Any, step: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = SliceScatterBackward()
+        record(node, (self, src), result)
+        node.saved = (src.shape, dim, start, end, step)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        src_shape, dim, start, end, step = node.saved
+        edge_self, edge_src = node.edges
+        grad_self = grad_src = None
+        if edge_self is not None:
+            grad_self = grad.slice_scatter(H.new_zeros(grad, src_shape), dim, start, end, step)
+        if edge_src is not None:
+            grad_src = F.slice(grad, dim, start, end, step)
+        return grad_self, grad_src
+
+
+class DiagonalScatterBackward(Node):
+    """The gradient of ``diagonal_scatter``.
+
+    self: grad.diagonal_scatter(new_zeros(grad, src.shape), offset, dim1, dim2)
+    src: grad.diagonal(offset, dim1, dim2)
+
+    """
+
+    __slots__ = ()
+    op = DIAGONAL_SCATTER
+    saved_names = ("src_shape", "offset", "dim1", "dim2")
+
+    @staticmethod
+    def record(result: Any, self: Any, src: Any, offset: Any, dim1: Any, dim2: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = DiagonalScatterBackward()
+        record(node, (self, src), result)
+        node.saved = (src.shape, offset, dim1, dim2)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        src_shape, offset, dim1, dim2 = node.saved
+        edge_self, edge_src = node.edges
+        grad_self = grad_src = None
+        if edge_self is not None:
+            grad_self = grad.diagonal_scatter(H.new_zeros(grad, src_shape), offset, dim1, dim2)
+        if edge_src is not None:
+            grad_src = grad.diagonal(offset, dim1, dim2)
+        return grad_self, grad_src
+
+
+class AsStridedScatterBackward(Node):
+    """The gradient of ``as_strided_scatter``.
+
+    self: grad.as_strided_scatter(new_zeros(grad, src.shape), size, stride, storage_offset)
+    src: grad.clone().as_strided(size, stride, storage_offset)
+
+    """
+
+    __slots__ = ()
+    op = AS_STRIDED_SCATTER
+    saved_names = ("src_shape", "size", "stride", "storage_offset")
+
+    @staticmethod
+    def record(result: Any, self: Any, src: Any, size: Any, stride: Any, storage_offset: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = AsStridedScatterBackward()
+        record(node, (self, src), result)
+        node.saved = (src.shape, size, stride, storage_offset)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        src_shape, size, stride, storage_offset = node.saved
+        edge_self, edge_src = node.edges
+        grad_self = grad_src = None
+        if edge_self is not None:
+            grad_self = grad.as_strided_scatter(H.new_zeros(grad, src_shape), size, stride, storage_offset)
+        if edge_src is not None:
+            grad_src = grad.clone().as_strided(size, stride, storage_offset)
+        return grad_self, grad_src

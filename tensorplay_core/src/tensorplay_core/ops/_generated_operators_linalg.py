@@ -30,10 +30,10 @@ def __matmul__(self: Tensor, other: Any) -> Any:
             y._array = r
             y._type = o = t.same_type
             y._version = None
-            n0 = self._node
-            n1 = other._node
+            n0 = self._edge
+            n1 = other._edge
             if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
-                y._node = n = MATMUL.node()
+                y._edge = n = MATMUL.node()
                 n.number = next_number()
                 n.edges = (n0, n1)
                 n.type = o
@@ -45,7 +45,7 @@ def __matmul__(self: Tensor, other: Any) -> Any:
                     self.shape,
                 )
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y

@@ -43,17 +43,17 @@ def __add__(self: Tensor, other: Any) -> Any:
             y._array = r
             y._type = o = t.same_type
             y._version = None
-            n0 = self._node
-            n1 = other._node
+            n0 = self._edge
+            n1 = other._edge
             if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
-                y._node = n = ADD.node()
+                y._edge = n = ADD.node()
                 n.number = next_number()
                 n.edges = (n0, n1)
                 n.type = o
                 n.shape = r.shape
                 n.saved = (1,)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -76,17 +76,17 @@ def __sub__(self: Tensor, other: Any) -> Any:
             y._array = r
             y._type = o = t.same_type
             y._version = None
-            n0 = self._node
-            n1 = other._node
+            n0 = self._edge
+            n1 = other._edge
             if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
-                y._node = n = SUB.node()
+                y._edge = n = SUB.node()
                 n.number = next_number()
                 n.edges = (n0, n1)
                 n.type = o
                 n.shape = r.shape
                 n.saved = (1,)
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -109,10 +109,10 @@ def __mul__(self: Tensor, other: Any) -> Any:
             y._array = r
             y._type = o = t.same_type
             y._version = None
-            n0 = self._node
-            n1 = other._node
+            n0 = self._edge
+            n1 = other._edge
             if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
-                y._node = n = MUL.node()
+                y._edge = n = MUL.node()
                 n.number = next_number()
                 n.edges = (n0, n1)
                 n.type = o
@@ -122,7 +122,7 @@ def __mul__(self: Tensor, other: Any) -> Any:
                     (other._array, t, n1, v := other._version or version_of(other), v[0]) if n0 is not None else None,
                 )
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -145,10 +145,10 @@ def __truediv__(self: Tensor, other: Any) -> Any:
             y._array = r
             y._type = o = t.float_type
             y._version = None
-            n0 = self._node
-            n1 = other._node
+            n0 = self._edge
+            n1 = other._edge
             if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
-                y._node = n = DIV.node()
+                y._edge = n = DIV.node()
                 n.number = next_number()
                 n.edges = (n0, n1)
                 n.type = o
@@ -158,7 +158,7 @@ def __truediv__(self: Tensor, other: Any) -> Any:
                     (other._array, t, n1, v := other._version or version_of(other), v[0]),
                 )
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -181,11 +181,11 @@ def __pow__(self: Tensor, other: Any) -> Any:
             y._array = r
             y._type = o = t.same_type
             y._version = None
-            n0 = self._node
-            n1 = other._node
+            n0 = self._edge
+            n1 = other._edge
             if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
                 y._version = w = [0, False]
-                y._node = n = POW.node()
+                y._edge = n = POW.node()
                 n.number = next_number()
                 n.edges = (n0, n1)
                 n.type = o
@@ -196,7 +196,7 @@ def __pow__(self: Tensor, other: Any) -> Any:
                     (r, o, None, w, 0),
                 )
             else:
-                y._node = None
+                y._edge = None
                 if active.inference and STATE.get().inference:
                     y._type = o.inference_twin
             return y
@@ -219,7 +219,7 @@ def __eq__(self: Tensor, other: Any) -> Any:
             y._array = r
             y._type = o = t.bool_type
             y._version = None
-            y._node = None
+            y._edge = None
             if active.inference and STATE.get().inference:
                 y._type = o.inference_twin
             return y
@@ -242,7 +242,7 @@ def __ne__(self: Tensor, other: Any) -> Any:
             y._array = r
             y._type = o = t.bool_type
             y._version = None
-            y._node = None
+            y._edge = None
             if active.inference and STATE.get().inference:
                 y._type = o.inference_twin
             return y
@@ -265,7 +265,7 @@ def __lt__(self: Tensor, other: Any) -> Any:
             y._array = r
             y._type = o = t.bool_type
             y._version = None
-            y._node = None
+            y._edge = None
             if active.inference and STATE.get().inference:
                 y._type = o.inference_twin
             return y
@@ -288,7 +288,7 @@ def __le__(self: Tensor, other: Any) -> Any:
             y._array = r
             y._type = o = t.bool_type
             y._version = None
-            y._node = None
+            y._edge = None
             if active.inference and STATE.get().inference:
                 y._type = o.inference_twin
             return y
@@ -311,7 +311,7 @@ def __gt__(self: Tensor, other: Any) -> Any:
             y._array = r
             y._type = o = t.bool_type
             y._version = None
-            y._node = None
+            y._edge = None
             if active.inference and STATE.get().inference:
                 y._type = o.inference_twin
             return y
@@ -334,7 +334,7 @@ def __ge__(self: Tensor, other: Any) -> Any:
             y._array = r
             y._type = o = t.bool_type
             y._version = None
-            y._node = None
+            y._edge = None
             if active.inference and STATE.get().inference:
                 y._type = o.inference_twin
             return y

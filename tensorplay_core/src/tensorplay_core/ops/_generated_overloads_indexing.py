@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any, overload
 
-    from tensorplay_core.ops.overload_types import packet
-    from tensorplay_core.ops.packets import Namespace
+    from tensorplay_core.ops.annotations import Number
+    from tensorplay_core.ops.overload_types import one, packet
+    from tensorplay_core.ops.packets import Namespace, OpPacket
     from tensorplay_core.tensor.tensor import Tensor
+
+    _Tensor = Tensor
 
     class IndexingOverloads(Namespace):
         """The indexing operators."""
@@ -29,3 +33,96 @@ if TYPE_CHECKING:
         def slice_backward(
             grad: Tensor, input_sizes: Sequence[int], dim: int, start: int | None, end: int | None, step: int
         ) -> Tensor: ...
+        @packet
+        @staticmethod
+        def index_put_(
+            self: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False
+        ) -> Tensor: ...
+        @packet
+        @staticmethod
+        def index_put(
+            self: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False
+        ) -> Tensor: ...
+        @packet
+        @staticmethod
+        def index_select(self: Tensor, dim: int, index: Tensor) -> Tensor: ...
+        @packet
+        @staticmethod
+        def masked_select(self: Tensor, mask: Tensor) -> Tensor: ...
+        class _masked_fill_overloads(OpPacket):
+            @one
+            @staticmethod
+            def Scalar(self: _Tensor, mask: _Tensor, value: Number) -> _Tensor: ...
+            @one
+            @staticmethod
+            def Tensor(self: _Tensor, mask: _Tensor, value: _Tensor) -> _Tensor: ...
+            @overload
+            def __call__(_, self: _Tensor, mask: _Tensor, value: Number) -> _Tensor: ...
+            @overload
+            def __call__(_, self: _Tensor, mask: _Tensor, value: _Tensor) -> _Tensor: ...
+            def __call__(_, *args: Any, **kwargs: Any) -> Any: ...
+
+        masked_fill: _masked_fill_overloads
+        class _masked_fill__overloads(OpPacket):
+            @one
+            @staticmethod
+            def Scalar(self: _Tensor, mask: _Tensor, value: Number) -> _Tensor: ...
+            @one
+            @staticmethod
+            def Tensor(self: _Tensor, mask: _Tensor, value: _Tensor) -> _Tensor: ...
+            @overload
+            def __call__(_, self: _Tensor, mask: _Tensor, value: Number) -> _Tensor: ...
+            @overload
+            def __call__(_, self: _Tensor, mask: _Tensor, value: _Tensor) -> _Tensor: ...
+            def __call__(_, *args: Any, **kwargs: Any) -> Any: ...
+
+        masked_fill_: _masked_fill__overloads
+        @packet
+        @staticmethod
+        def masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Tensor: ...
+        @packet
+        @staticmethod
+        def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor: ...
+        @packet
+        @staticmethod
+        def gather(self: Tensor, dim: int, index: Tensor) -> Tensor: ...
+        class _scatter_overloads(OpPacket):
+            @one
+            @staticmethod
+            def src(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor: ...
+            @one
+            @staticmethod
+            def value(self: Tensor, dim: int, index: Tensor, value: Number) -> Tensor: ...
+            @overload
+            def __call__(_, self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor: ...
+            @overload
+            def __call__(_, self: Tensor, dim: int, index: Tensor, value: Number) -> Tensor: ...
+            def __call__(_, *args: Any, **kwargs: Any) -> Any: ...
+
+        scatter: _scatter_overloads
+        class _scatter__overloads(OpPacket):
+            @one
+            @staticmethod
+            def src(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor: ...
+            @one
+            @staticmethod
+            def value(self: Tensor, dim: int, index: Tensor, value: Number) -> Tensor: ...
+            @overload
+            def __call__(_, self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor: ...
+            @overload
+            def __call__(_, self: Tensor, dim: int, index: Tensor, value: Number) -> Tensor: ...
+            def __call__(_, *args: Any, **kwargs: Any) -> Any: ...
+
+        scatter_: _scatter__overloads
+        @packet
+        @staticmethod
+        def scatter_add(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor: ...
+        @packet
+        @staticmethod
+        def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor: ...
+        @packet
+        @staticmethod
+        def take(self: Tensor, index: Tensor) -> Tensor: ...
+        @packet
+        @staticmethod
+        def nonzero(self: Tensor) -> Tensor: ...

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any, overload
 
-    from tensorplay_core.ops.overload_types import packet
-    from tensorplay_core.ops.packets import Namespace
+    from tensorplay_core.ops.overload_types import one, packet
+    from tensorplay_core.ops.packets import Namespace, OpPacket
     from tensorplay_core.tensor.tensor import Tensor
 
     class ViewOverloads(Namespace):
@@ -44,3 +45,71 @@ if TYPE_CHECKING:
         @packet
         @staticmethod
         def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor: ...
+        @packet
+        @staticmethod
+        def as_strided(
+            self: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+        ) -> Tensor: ...
+        @packet
+        @staticmethod
+        def diagonal(self: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor: ...
+        @packet
+        @staticmethod
+        def unbind(self: Tensor, dim: int = 0) -> tuple[Tensor, ...]: ...
+        @packet
+        @staticmethod
+        def split_with_sizes(self: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]: ...
+        class _split_overloads(OpPacket):
+            @one
+            @staticmethod
+            def default(self: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]: ...
+            @one
+            @staticmethod
+            def sizes(self: Tensor, split_size: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]: ...
+            @overload
+            def __call__(_, self: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]: ...
+            @overload
+            def __call__(_, self: Tensor, split_size: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]: ...
+            def __call__(_, *args: Any, **kwargs: Any) -> Any: ...
+
+        split: _split_overloads
+        @packet
+        @staticmethod
+        def chunk(self: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]: ...
+        @packet
+        @staticmethod
+        def narrow(self: Tensor, dim: int, start: int, length: int) -> Tensor: ...
+        @packet
+        @staticmethod
+        def movedim(self: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor: ...
+        @packet
+        @staticmethod
+        def flatten(self: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor: ...
+        @packet
+        @staticmethod
+        def unflatten(self: Tensor, dim: int, sizes: Sequence[int]) -> Tensor: ...
+        @packet
+        @staticmethod
+        def t(self: Tensor) -> Tensor: ...
+        @packet
+        @staticmethod
+        def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor: ...
+        @packet
+        @staticmethod
+        def flip(self: Tensor, dims: int | Sequence[int]) -> Tensor: ...
+        @packet
+        @staticmethod
+        def select_scatter(self: Tensor, src: Tensor, dim: int, index: int) -> Tensor: ...
+        @packet
+        @staticmethod
+        def slice_scatter(
+            self: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+        ) -> Tensor: ...
+        @packet
+        @staticmethod
+        def diagonal_scatter(self: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor: ...
+        @packet
+        @staticmethod
+        def as_strided_scatter(
+            self: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+        ) -> Tensor: ...

@@ -36,3 +36,75 @@ SLICE_BACKWARD = operator(
     promises={"CPU": "slice_backward", "CUDA": "slice_backward"},
     fast=True,
 )
+INDEX_PUT_ = operator(
+    "index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)",
+    shape="index_put",
+    composite="explicit",
+    tags=("core",),
+    promises={"CPU": "index_put_", "CUDA": "index_put_", "Composite": "index_put_"},
+)
+INDEX_PUT = operator(
+    "index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "index_put"},
+)
+INDEX_SELECT = operator(
+    "index_select(Tensor self, int dim, Tensor index) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "index_select"},
+)
+MASKED_SELECT = operator(
+    "masked_select(Tensor self, Tensor mask) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "masked_select"},
+)
+MASKED_FILL_SCALAR = operator(
+    "masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "masked_fill"},
+)
+MASKED_FILL__SCALAR = inplace(MASKED_FILL_SCALAR)
+MASKED_FILL_TENSOR = operator(
+    "masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "masked_fill"},
+)
+MASKED_FILL__TENSOR = inplace(MASKED_FILL_TENSOR)
+MASKED_SCATTER = operator(
+    "masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "masked_scatter"},
+)
+MASKED_SCATTER_ = inplace(MASKED_SCATTER)
+GATHER = operator(
+    "gather(Tensor self, int dim, Tensor index) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "gather"},
+)
+SCATTER_SRC = operator(
+    "scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "scatter"},
+)
+SCATTER__SRC = inplace(SCATTER_SRC)
+SCATTER_VALUE = operator(
+    "scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "scatter"},
+)
+SCATTER__VALUE = inplace(SCATTER_VALUE)
+SCATTER_ADD = operator(
+    "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "scatter_add"},
+)
+SCATTER_ADD_ = inplace(SCATTER_ADD)
+TAKE = operator("take(Tensor self, Tensor index) -> Tensor", composite="implicit", promises={"Composite": "take"})
+NONZERO = operator(
+    "nonzero(Tensor self) -> Tensor",
+    shape="unknown",
+    promote="index",
+    tags=("core",),
+    promises={"CPU": "nonzero", "CUDA": "nonzero"},
+    differentiable=False,
+)

@@ -23,7 +23,7 @@ SUB = operator(
     promote="default",
     composite="explicit",
     autocast="promote",
-    tags=("core", "pointwise"),
+    tags=("core", "pointwise", "numeric"),
     promises={"CPU": "sub", "CUDA": "sub"},
     fast=True,
 )
@@ -62,7 +62,7 @@ NEG = operator(
     "neg(Tensor self) -> Tensor",
     shape="same",
     promote="keep",
-    tags=("core", "pointwise"),
+    tags=("core", "pointwise", "numeric"),
     promises={"CPU": "neg", "CUDA": "neg"},
     fast=True,
 )
@@ -253,7 +253,7 @@ RELU = operator(
     shape="same",
     promote="keep",
     composite="explicit",
-    tags=("core", "pointwise", "nn"),
+    tags=("core", "pointwise", "nn", "ordered", "numeric"),
     promises={"CPU": "relu", "CUDA": "relu"},
     fast=True,
 )

@@ -28,20 +28,20 @@ MAX = operator(
     "max(Tensor self) -> Tensor",
     shape="reduction",
     promote="keep",
-    tags=("core", "reduction"),
+    tags=("core", "reduction", "ordered"),
     promises={"CPU": "max", "CUDA": "max"},
 )
 MAX_DIM = operator(
     "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
     shape="max_dim",
-    tags=("core", "reduction"),
+    tags=("core", "reduction", "ordered"),
     promises={"CPU": "max.dim", "CUDA": "max.dim"},
 )
 ARGMAX = operator(
     "argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
     shape="reduction",
     promote="index",
-    tags=("core", "reduction"),
+    tags=("core", "reduction", "ordered"),
     promises={"CPU": "argmax", "CUDA": "argmax"},
     fast=True,
     differentiable=False,

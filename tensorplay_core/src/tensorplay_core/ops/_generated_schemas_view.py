@@ -77,3 +77,135 @@ CAT = operator(
     tags=("core",),
     promises={"CPU": "cat", "CUDA": "cat"},
 )
+AS_STRIDED = operator(
+    "as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
+    shape="as_strided",
+    promote="keep",
+    tags=("core", "view"),
+    promises={"CPU": "as_strided", "CUDA": "as_strided"},
+    fast=True,
+)
+DIAGONAL = operator(
+    "diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)",
+    shape="diagonal",
+    promote="keep",
+    tags=("core", "view"),
+    promises={"CPU": "diagonal", "CUDA": "diagonal"},
+    fast=True,
+)
+UNBIND = operator(
+    "unbind(Tensor(a) self, int dim=0) -> Tensor(a)[]",
+    shape="unbind",
+    promote="keep",
+    tags=("core", "view"),
+    promises={"CPU": "unbind", "CUDA": "unbind"},
+)
+SPLIT_WITH_SIZES = operator(
+    "split_with_sizes(Tensor(a) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",
+    shape="split_with_sizes",
+    promote="keep",
+    tags=("core", "view"),
+    promises={"CPU": "split_with_sizes", "CUDA": "split_with_sizes"},
+)
+SPLIT = operator(
+    "split(Tensor(a) self, SymInt split_size, int dim=0) -> Tensor(a)[]",
+    composite="implicit",
+    tags=("view",),
+    promises={"Composite": "split"},
+)
+SPLIT_SIZES = operator(
+    "split.sizes(Tensor(a) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]",
+    composite="implicit",
+    tags=("view",),
+    promises={"Composite": "split_with_sizes"},
+)
+CHUNK = operator(
+    "chunk(Tensor(a) self, int chunks, int dim=0) -> Tensor(a)[]",
+    composite="implicit",
+    tags=("view",),
+    promises={"Composite": "chunk"},
+)
+NARROW = operator(
+    "narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)",
+    composite="implicit",
+    tags=("view",),
+    promises={"Composite": "narrow"},
+    fast=True,
+)
+MOVEDIM = operator(
+    "movedim(Tensor(a) self, int[1] source, int[1] destination) -> Tensor(a)",
+    composite="implicit",
+    tags=("view",),
+    promises={"Composite": "movedim"},
+    fast=True,
+)
+FLATTEN = operator(
+    "flatten(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)",
+    composite="implicit",
+    tags=("view", "may_copy"),
+    promises={"Composite": "flatten"},
+    fast=True,
+)
+UNFLATTEN = operator(
+    "unflatten(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)",
+    composite="implicit",
+    tags=("view",),
+    promises={"Composite": "unflatten"},
+    fast=True,
+)
+T = operator(
+    "t(Tensor(a) self) -> Tensor(a)",
+    composite="implicit",
+    tags=("view",),
+    promises={"Composite": "t"},
+    fast=True,
+)
+STACK = operator(
+    "stack(Tensor[] tensors, int dim=0) -> Tensor",
+    composite="implicit",
+    autocast="promote",
+    promises={"Composite": "stack"},
+)
+FLIP = operator(
+    "flip(Tensor self, int[1] dims) -> Tensor",
+    shape="flip",
+    promote="keep",
+    composite="explicit",
+    tags=("core",),
+    promises={"CPU": "flip", "CUDA": "flip", "Composite": "flip"},
+    fast=True,
+)
+SELECT_SCATTER = operator(
+    "select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
+    shape="select_scatter",
+    promote="keep",
+    composite="explicit",
+    promises={"Composite": "select_scatter"},
+    fast=True,
+)
+SLICE_SCATTER = operator(
+    "slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, "
+    "SymInt step=1) -> Tensor",
+    shape="slice_scatter",
+    promote="keep",
+    composite="explicit",
+    promises={"Composite": "slice_scatter"},
+    fast=True,
+)
+DIAGONAL_SCATTER = operator(
+    "diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+    shape="diagonal_scatter",
+    promote="keep",
+    composite="explicit",
+    promises={"Composite": "diagonal_scatter"},
+    fast=True,
+)
+AS_STRIDED_SCATTER = operator(
+    "as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, "
+    "SymInt? storage_offset=None) -> Tensor",
+    shape="as_strided_scatter",
+    promote="keep",
+    composite="explicit",
+    promises={"Composite": "as_strided_scatter"},
+    fast=True,
+)

@@ -7,23 +7,28 @@ gradient is never silently lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from tensorplay_core.autograd.node import Node, NoFormula, record
+from tensorplay_core.autograd import views
+from tensorplay_core.autograd.modes import enable_grad
+from tensorplay_core.autograd.node import Node, NoFormula, record, save
+from tensorplay_core.dispatch import active
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import DispatchKey
 from tensorplay_core.dispatch.misses import kernel_missing
 from tensorplay_core.dispatch.operator import Operator, Registration, location
 from tensorplay_core.dispatch.registry import REGISTRY
-from tensorplay_core.errors import AutogradError, fix
 from tensorplay_core.ops import inplace
 from tensorplay_core.ops.arguments import plan_of, tensors_in, written_tensors
-from tensorplay_core.ops.call import below_autograd, redispatch, run_composite
+from tensorplay_core.ops.call import below_autograd, call, redispatch, run, run_composite
+from tensorplay_core.ops.kernels import check_keeps_shape
 from tensorplay_core.ops.slots import CORE
-from tensorplay_core.tensor.tensor import Tensor, wrap
-from tensorplay_core.tensor.version import alias
+from tensorplay_core.tensor import views as relations
+from tensorplay_core.tensor.tensor import Tensor, another, wrap
+from tensorplay_core.tensor.version import RESTRICTED, share_memory
+from tensorplay_core.tensor.views import SEVERAL, relate, taken
 
 
 def records(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -38,13 +43,24 @@ def distinct(op: Operator, result: Any, args: tuple[Any, ...], kwargs: dict[str,
     def other(value: Any) -> Any:
         if not isinstance(value, Tensor) or id(value) not in inputs:
             return value
-        same = wrap(value._array, value._type)
-        alias(value, same)
-        return same
+        return another(value)
 
     if isinstance(result, (tuple, list)):
         return plan_of(op).result_class(list(map(other, result))) if inputs & {id(r) for r in result} else result
     return other(result)
+
+
+def as_views(op: Operator, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Returns the result of a view operator, which knows now how it was taken from the first argument.
+
+    What a kernel on tensors made of views within has been said where gradients are off, and of those.
+    """
+    result = distinct(op, result, args, kwargs)
+    several = not isinstance(result, Tensor)
+    for view in result if several else (result,):
+        if share_memory(args[0], view):
+            relate(args[0], view, op, args[1:], kwargs, several=several)
+    return result
 
 
 def formula(op: Operator) -> Callable[..., Any]:
@@ -52,6 +68,8 @@ def formula(op: Operator) -> Callable[..., Any]:
 
     def autograd(keys: KeySet, /, *args: Any, **kwargs: Any) -> Any:
         result = redispatch(op, below_autograd(keys), args, kwargs)
+        if plan_of(op).view:
+            result = as_views(op, result, args, kwargs)
         if records(args, kwargs):
             result = distinct(op, result, args, kwargs)
             op.node.record(result, *args, **kwargs)
@@ -70,17 +88,32 @@ def non_differentiable(op: Operator) -> Callable[..., Any]:
 
 
 def implicit(op: Operator) -> Callable[..., Any]:
-    """Returns the kernel of an operator that decomposes: recorded through the operators it is composed of."""
+    """Returns the kernel of an operator that decomposes: recorded through the operators it is composed of.
+
+    A view does so even where nothing is recorded, for what it is a view of may take a gradient by a later write.
+    """
 
     def autograd(keys: KeySet, /, *args: Any, **kwargs: Any) -> Any:
-        if not records(args, kwargs):
+        recording, is_view = records(args, kwargs), plan_of(op).view
+        composite = op.kernel_at(int(DispatchKey.Composite)) if recording or is_view else None
+        if composite is None:
+            if recording:  # a backend's kernel alone would lose the gradient
+                raise kernel_missing(op, keys, "its gradient is that of its Composite kernel, and Composite has none")
             return redispatch(op, below_autograd(keys), args, kwargs)
-        composite = op.kernel_at(int(DispatchKey.Composite))
-        if composite is None:  # a backend's kernel alone would lose the gradient
-            raise kernel_missing(op, keys, "its gradient is that of its Composite kernel, and Composite has none")
-        return run_composite(op, composite, keys, args, kwargs)
+        result = run_composite(op, composite, keys, args, kwargs)
+        if is_view and isinstance(result, (tuple, list)) and STATE.get().grad:
+            _restrict(result)
+        return result
 
     return autograd
+
+
+def _restrict(results: Iterable[Any]) -> None:
+    """Says of several views that they are the results of one call, as PyTorch does whatever they are composed of."""
+    for view in results:
+        if (how := taken(view)) is not None and not how.restricted:
+            view._view = how._replace(restricted=SEVERAL)
+            view._version[RESTRICTED] = True
 
 
 def no_formula(op: Operator) -> Callable[..., Any]:
@@ -88,6 +121,8 @@ def no_formula(op: Operator) -> Callable[..., Any]:
 
     def autograd(keys: KeySet, /, *args: Any, **kwargs: Any) -> Any:
         result = redispatch(op, below_autograd(keys), args, kwargs)
+        if plan_of(op).view:
+            result = as_views(op, result, args, kwargs)
         if records(args, kwargs):
             result = distinct(op, result, args, kwargs)
             node = NoFormula()
@@ -101,24 +136,9 @@ def no_formula(op: Operator) -> Callable[..., Any]:
     return autograd
 
 
-def check_inplace(op: Operator, target: Tensor, recording: bool) -> None:
-    """Refuses the in-place writes after which a gradient would be wrong.
-
-    Raises:
-        AutogradError: the tensor is a leaf that requires grad, or shares memory with a view.
-    """
-    if not recording:
-        return
-    if target._node is not None and target._node.is_leaf:
-        raise AutogradError(
-            f"{op.display_name}: the tensor is a leaf that requires grad; writing to it would change what its gradient "
-            "is of" + fix("write in tp.no_grad(), or use the out-of-place operator.")
-        )
-    if target._version is not None and target._version[1]:
-        raise AutogradError(
-            f"{op.display_name}: the tensor shares memory with a view, and gradients through such a write are not "
-            "supported yet" + fix("use the out-of-place operator, or clone() the tensor before writing to it.")
-        )
+def records_write(target: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a call that writes to a tensor must be recorded; the tensor may be a view of one that has a node."""
+    return STATE.get().grad and (views.requires_grad(target) or records(args, kwargs))
 
 
 def in_place(op: Operator) -> Callable[..., Any]:
@@ -126,17 +146,17 @@ def in_place(op: Operator) -> Callable[..., Any]:
     source = op.functional or op
 
     def autograd(keys: KeySet, self: Tensor, /, *args: Any, **kwargs: Any) -> Tensor:
-        recording = records((self, *args), kwargs)
-        check_inplace(op, self, recording)
-        if not recording:
+        if not records_write(self, args, kwargs):
             result: Tensor = redispatch(op, below_autograd(keys), (self, *args), kwargs)
             return result
-        inplace.check(op, (self, *args), kwargs)
+        views.check_write(op.display_name, self)
         # A formula must see the overwritten tensor, and whatever shares its memory, as they were before the write.
         node: type[Node] | None = source.node
-        saves = node is not None and node.saves_input
+        saves = node is not None and plan_of(source).positional[0].name in node.saves_input
+        if node is not None:
+            _check_saved(source, node, args)
         before = _as_it_was(self) if saves else wrap(self._array, self._type, self._node)
-        args = tuple([_as_it_was(a) if _shares_memory(a, self) else a for a in args])
+        args = tuple([_as_it_was(a) if isinstance(a, Tensor) and share_memory(a, self) else a for a in args])
         redispatch(op, below_autograd(keys), (self, *args), kwargs)
         if node is None:
             missing = NoFormula()
@@ -144,8 +164,38 @@ def in_place(op: Operator) -> Callable[..., Any]:
             missing.saved = ()
             record(missing, (before, *tensors_in(args, kwargs)), self)
         else:
-            node.record(self, before, *args, **kwargs)  # type: ignore[attr-defined]
+            recorded = self._node
+            try:
+                node.record(self, before, *args, **kwargs)  # type: ignore[attr-defined]
+            except BaseException:  # of a hook for what nodes save
+                self._node = recorded
+                raise
+        views.rebase(self)
         return self
+
+    return autograd
+
+
+def _check_saved(op: Operator, node: type[Node], args: tuple[Any, ...]) -> None:
+    """Raises for an argument that a write's node could not save, while nothing is written yet."""
+    for spec, value in zip(plan_of(op).positional[1:], args, strict=False):
+        if spec.name in node.saves_input and isinstance(value, Tensor) and value._type.inference:
+            save(value)
+
+
+def in_place_of_implicit(op: Operator) -> Callable[..., Any]:
+    """Returns the kernel of the in-place variant of an operator that decomposes: what that gives is copied."""
+    functional = op.functional
+    assert functional is not None
+
+    def autograd(keys: KeySet, self: Tensor, /, *args: Any, **kwargs: Any) -> Tensor:
+        if not records_write(self, args, kwargs):
+            written: Tensor = redispatch(op, below_autograd(keys), (self, *args), kwargs)
+            return written
+        inplace.check(op, (self, *args), kwargs)
+        result = run(functional, keys, (self, *args), kwargs)
+        check_keeps_shape(op, result.shape, self)
+        return run(REGISTRY.operators["tp::copy_"], keys, (self, result, False), {})  # type: ignore[no-any-return]
 
     return autograd
 
@@ -157,11 +207,11 @@ def mutating(op: Operator) -> Callable[..., Any]:
     """
 
     def autograd(keys: KeySet, /, *args: Any, **kwargs: Any) -> Any:
-        if not records(args, kwargs):
-            return redispatch(op, below_autograd(keys), args, kwargs)
         written = written_tensors(op, args, kwargs)
+        if not (records(args, kwargs) or (STATE.get().grad and any(map(views.requires_grad, written)))):
+            return redispatch(op, below_autograd(keys), args, kwargs)
         for target in written:
-            check_inplace(op, target, True)
+            views.check_write(op.display_name, target)
         inputs = tuple(tensors_in(args, kwargs))
         result = redispatch(op, below_autograd(keys), args, kwargs)
         several = result if isinstance(result, (tuple, list)) else (result,)
@@ -170,20 +220,20 @@ def mutating(op: Operator) -> Callable[..., Any]:
         node.operator = op
         node.saved = ()
         record(node, inputs, (*written, *(r for r in several if isinstance(r, Tensor) and id(r) not in known)))
+        for target in written:
+            views.rebase(target)
         return result
 
     return autograd
 
 
 def _as_it_was(tensor: Tensor) -> Tensor:
-    return wrap(tensor._type.api.copy(tensor._array), tensor._type, tensor._node)
+    same = wrap(tensor._type.api.copy(tensor._array), tensor._type, tensor._node)
+    if active.levels:
+        from tensorplay_core.tensor.dual import carry_copy
 
-
-def _shares_memory(value: Any, target: Tensor) -> bool:
-    """Whether a write to ``target`` changes ``value``; tensors that share memory share their version cell."""
-    if not isinstance(value, Tensor):
-        return False
-    return value is target or (value._version is not None and value._version is target._version)
+        carry_copy(tensor, same)
+    return same
 
 
 def _returns_self(op: Operator) -> bool:
@@ -196,6 +246,8 @@ def default_kernel(op: Operator) -> tuple[Callable[..., Any], str]:
     """Returns the Autograd kernel that an operator gets, and where it comes from."""
     if "!)" in op.schema_text and not (op.functional is not None or _returns_self(op)):
         return mutating(op), location(mutating)
+    if op.is_inplace and op.functional is not None and op.functional.composite == "implicit":
+        return in_place_of_implicit(op), location(in_place_of_implicit)
     if op.is_inplace:
         source = op.functional or op
         return in_place(op), location(source.node.backward if source.node is not None else in_place)
@@ -231,6 +283,15 @@ def _registration(op: Operator, slot: int | str, function: Callable[..., Any], w
         level="tensor",
         with_keyset=True,
     )
+
+
+def _replay(base: Any, op: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Node | None:
+    with enable_grad():
+        result: Tensor = call(op, (base, *args), dict(kwargs))
+    return result._node
+
+
+relations.replay = _replay
 
 
 def install(operators: Iterable[Operator]) -> None:

@@ -22,6 +22,7 @@ from tensorplay_core.errors import AutocastError, DeviceMismatch, fix
 from tensorplay_core.ops import kernels, slots, typing_rules
 from tensorplay_core.ops.arguments import normalise, plan_of, tensors_in
 from tensorplay_core.tensor.tensor import TensorBase
+from tensorplay_core.tensor.views import count
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import DType
 
@@ -29,7 +30,7 @@ ENDLESS = 16
 """How often one kernel may be running before a RecursionError is taken to be its own."""
 _AUTOCAST = FAMILIES["Autocast"]
 _BACKEND_STEPS = (1 << BACKENDS) - 1
-_composites: ContextVar[tuple[Any, ...]] = ContextVar("tensorplay_composites", default=())
+_composites: ContextVar[tuple[_Running, ...]] = ContextVar("tensorplay_composites", default=())
 
 
 def call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, out: Any = None) -> Any:
@@ -47,6 +48,10 @@ def call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any] | None = No
     positional, keywords = normalise(op, args, kwargs or {})
     positional = typing_rules.scalars_to_tensors(op, positional)
     if out is not None:
+        if active.levels:
+            from tensorplay_core.ops.forward import refuse_out
+
+            refuse_out(op, positional, keywords, out)
         with exclude(_AUTOCAST) if STATE.get().autocast else nullcontext():  # as in PyTorch: the dtype is out's
             result = call(op, positional, keywords)
         return kernels.write_out(op, result, out, positional)
@@ -174,6 +179,10 @@ def _run_step(op: Operator, step: Step, keys: KeySet, args: tuple[Any, ...], kwa
             if not kernels.computes_in_place(op, args, kwargs):
                 return _run_instead(op, step, keys, args, kwargs)
         return kernels.run(op, registration, args, kwargs)
+    if active.levels and family_of(step.key % PAGE) == "Autograd":
+        from tensorplay_core.ops import forward  # when a dual level is first open: most programs have none
+
+        return forward.run(op, registration, keys, args, kwargs)
     if registration.with_keyset:
         return registration.function(keys, *args, **kwargs)
     return registration.function(*args, **kwargs)
@@ -221,32 +230,51 @@ def run_composite(
         args = kernels.promoted_tensors(op, args, kwargs)
     mark = (registration, *map(_identity, args), *((name, _identity(value)) for name, value in kwargs.items()))
     running = _composites.get()
-    if mark in running:
+    again = next((one for one in running if one.mark == mark), None)
+    if again is not None:
         if at is not None and (host := fallbacks.host_step(op, at, kwargs)) is not None:
+            again.host = True
             return run_step(op, host, keys, args, kwargs)
         kernel = f"the kernel of {registration.distribution} ({registration.where})"
         why = f"{kernel} calls its own operator with the same arguments"
         raise kernel_missing(op, keys, why, at=at, kwargs=kwargs)
-    if at is not None and registration.owner != slots.CORE:  # core's own forward to an operator that counts for itself
-        fallbacks.count(op, at, "composite")
+    here = _Running(mark)
     cells = kernels.before_writes(op, args, kwargs) if op.functional is None and plan_of(op).written else ()
-    token = _composites.set((*running, mark))
+    token = _composites.set((*running, here))
     try:
         if registration.with_keyset:
             result = registration.function(keys, *args, **kwargs)
         else:
             result = registration.function(*args, **kwargs)
     except RecursionError as error:
-        if sum(other[0] is registration for other in running) < ENDLESS:
+        if sum(other.mark[0] is registration for other in running) < ENDLESS:
             raise
         kernel = f"the kernel of {registration.distribution} ({registration.where})"
         raise kernel_missing(op, keys, f"{kernel} calls its own operator without end") from error
     finally:
         _composites.reset(token)
+        # Core's own forward to an operator that counts for itself; what the host has ended is the host's to count.
+        if at is not None and registration.owner != slots.CORE and not here.host:
+            fallbacks.count(op, at, "composite")
     for cell, number in cells:
-        cell[0] += cell[0] == number  # a kernel that writes by means of its own has not counted it
+        if cell[0] == number:  # a kernel that writes by means of its own has not counted it
+            count(cell)
     kernels.check_tensors(op, registration, result, args, kwargs)
     return result
+
+
+class _Running:
+    """A Composite kernel that is running.
+
+    Attributes:
+        mark: the kernel and its arguments, by which a call of the same again is known.
+        host: the same call came again, and the host has served it.
+    """
+
+    __slots__ = ("host", "mark")
+
+    def __init__(self, mark: tuple[Any, ...]) -> None:
+        self.mark, self.host = mark, False
 
 
 def _identity(value: Any) -> Any:

@@ -23,6 +23,7 @@ from tensorplay_core.ops._generated_schemas_creation import ARANGE, EMPTY, FULL
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.arguments import python_scalar
 from tensorplay_core.ops.call import call
+from tensorplay_core.ops.shape_checks import as_ints
 from tensorplay_core.ops.typing_rules import check_fits
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
 from tensorplay_core.types import dtype as dt
@@ -161,8 +162,7 @@ def from_numpy(
     if name not in {d.name for d in dt.ALL}:
         raise ArgumentError(f"from_numpy: no tensor has the dtype {name}; convert the array with .astype() first")
     source = intern(Device("cpu") if device is None else _type(None, device, dt.by_name(name)).device, dt.by_name(name))
-    if not ndarray.dtype.isnative:
-        ndarray = ndarray.astype(ndarray.dtype.newbyteorder("="))
+    ndarray = _in_native_order(ndarray)
     if source.api.shares_memory_with_host and not copy and ndarray.flags.writeable:
         array = source.api.as_array(ndarray)
     else:
@@ -197,10 +197,7 @@ def arange(
     numbers = [python_scalar(x) if not isinstance(x, TensorBase) else x.item() for x in (start, end, step)]
     if any(n is None for n in numbers):
         raise ArgumentError(f"arange: takes numbers, not {start!r}, {end!r}, {step!r}")
-    integral = all(n.__class__ in (int, bool) for n in numbers)
-    default = default_integer(_place(device)) if integral else dt.get_default_dtype()
-    wanted = dtype if dtype is not None else default
-    result: Tensor = call(ARANGE, tuple(numbers), {"dtype": wanted, "device": device})
+    result: Tensor = call(ARANGE, tuple(numbers), {"dtype": dtype, "device": device})
     return result.requires_grad_() if requires_grad else result
 
 
@@ -216,6 +213,7 @@ def full(
 
     Raises:
         ValueRangeError: the number does not fit an integer ``dtype``.
+        DTypeError: it is complex, and ``dtype`` is real.
 
     Example:
         >>> import tensorplay as tp
@@ -225,13 +223,10 @@ def full(
     value = fill_value.item() if isinstance(fill_value, TensorBase) else python_scalar(fill_value)
     if value is None:
         raise ArgumentError(f"full: fill_value must be a number, not {type(fill_value).__name__}")
-    if dtype is None:
-        dtype = (dt.bool_, dt.int64, dt.get_default_dtype(), dt.complex64)[_KINDS[value.__class__]]
-        dtype = default_integer(_place(device)) if dtype is dt.int64 else dtype
-    dtype = as_dtype(dtype)
-    check_fits("full", value, dtype)
-    sizes = (size,) if isinstance(size, int) else tuple(size)
-    result: Tensor = call(FULL, (sizes, value), {"dtype": dtype, "device": device})
+    if dtype is not None:
+        dtype = as_dtype(dtype)
+        check_fits("full", value, dtype)
+    result: Tensor = call(FULL, (as_ints("full", size, "size"), value), {"dtype": dtype, "device": device})
     return result.requires_grad_() if requires_grad else result
 
 
@@ -314,6 +309,11 @@ def manual_seed(seed: int) -> None:
     devices.manual_seed(seed & (2**64 - 1))
 
 
+def _in_native_order(host: Any) -> Any:
+    """Returns an array of the host's in the byte order of this machine, which is the only one that devices know."""
+    return host if getattr(host.dtype, "isnative", True) else host.astype(host.dtype.newbyteorder("="))
+
+
 def _rebuild(host: Any, dtype: str, device: str, requires_grad: bool) -> Tensor:
     """Makes a tensor again from its pickle; its device's backend is loaded when it is needed."""
     import tensorplay_core.ops.load  # noqa: F401  the process that reads a pickle need not have imported the package
@@ -321,7 +321,7 @@ def _rebuild(host: Any, dtype: str, device: str, requires_grad: bool) -> Tensor:
     try:
         place = devices.normalize(Device(device))
         type = intern(place, dt.by_name(dtype))
-        result = wrap(type.api.from_host(host, place.index or 0), type)
+        result = wrap(type.api.from_host(_in_native_order(host), place.index or 0), type)
     except (BackendError, DeviceUnavailable, DTypeError, ValueRangeError) as error:
         # The data of a pickle is anybody's, so it says nothing of where the device's backend is to be had from.
         what, _, remedy = str(error).partition("\nfix: ")

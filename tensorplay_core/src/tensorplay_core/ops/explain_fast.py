@@ -107,7 +107,8 @@ def _kind(type: TensorType) -> str:
 
 
 def _nodes(op: Operator, args: tuple[Any, ...]) -> str:
-    if op.node is None and op.promote not in ("bool", "index") and has_node(args):
+    recordable = op.node is not None or op.composite == "implicit" or op.promote in ("bool", "index")
+    if not recordable and has_node(args):
         return "an input has a gradient and the operator has no formula to record inline"
     return ""
 

@@ -11,9 +11,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from tensorplay_core.autograd import views
 from tensorplay_core.dispatch import devices, fallbacks
 from tensorplay_core.dispatch.context import STATE
-from tensorplay_core.dispatch.integers import default_integer, integer_among
+from tensorplay_core.dispatch.integers import integer_among
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import AUTOGRAD, BACKENDS, PAGE, DispatchKey, family_of, key_name
 from tensorplay_core.dispatch.operator import Operator, Registration
@@ -23,6 +24,7 @@ from tensorplay_core.ops import autograd_kernels, inplace, kernels, slots, typin
 from tensorplay_core.ops.arguments import plan_of, tensors_in
 from tensorplay_core.profiler.events import kernel_label
 from tensorplay_core.types import dtype as dt
+from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import DType
 
 RUNS, SKIPPED, UNREACHED, MISSING, PROMISED = "runs", "skipped", "not reached", "missing", "promised"
@@ -161,8 +163,9 @@ def _why(
 
 
 def _autograd(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str]:
-    why = recording(op, args, kwargs)
-    if not autograd_kernels.records(args, kwargs):
+    why, records = recording(op, args, kwargs), autograd_kernels.records(args, kwargs)
+    decomposes = op.composite == "implicit" and op.node is None
+    if not records and not (decomposes and plan_of(op).view):
         return f"records nothing: {why}; continues below", ""
     if op.is_inplace or op.node is not None:
         source = op.node or (op.functional.node if op.functional is not None else None)
@@ -170,12 +173,14 @@ def _autograd(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tu
         return f"records {name}, because {why}; continues below", ""
     if op.differentiable is not None and not any(op.differentiable):
         return "records nothing: the result has no gradient; continues below", ""
-    if op.composite == "implicit":
-        composite = op.kernel_at(int(DispatchKey.Composite))
-        if composite is not None:
-            runs = f"{kernel_label(composite)} ({composite.distribution}) runs"
-            text = f"decomposes, because {why}: {runs} and its inner calls record"
-            return text, "the operator has decomposed at Autograd; its inner calls take roads of their own"
+    if decomposes and (composite := op.kernel_at(int(DispatchKey.Composite))) is not None:
+        runs = f"{kernel_label(composite)} ({composite.distribution}) runs"
+        text = f"decomposes, because {why}: {runs} and its inner calls record"
+        if not records:
+            text = f"decomposes, because a view is that of the operators which take it: {runs}; {why}"
+        return text, "the operator has decomposed at Autograd; its inner calls take roads of their own"
+    if not records:
+        return f"records nothing: {why}; continues below", ""
     return f"records a node that raises on backward, because {why} and there is no formula; continues below", ""
 
 
@@ -226,7 +231,7 @@ class Result(NamedTuple):
     """What a call gives, by the operator's rules.
 
     Attributes:
-        shapes: one shape per result; None for one that depends on data.
+        shapes: one shape per result, also of a list of them; None for one that depends on data.
         dtypes: one dtype per result; None for one that the kernel decides.
         error: the error that the call raises instead, or empty.
     """
@@ -241,7 +246,8 @@ def result_of(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Re
     count = plan_of(op).returns
     try:
         if plan_of(op).writes:
-            autograd_kernels.check_inplace(op, args[0], autograd_kernels.records(args, kwargs))
+            if autograd_kernels.records_write(args[0], args, kwargs):
+                views.check_write(op.display_name, args[0])
             if not isinstance(args[0]._array, StandIn):
                 inplace.check(op, args, kwargs)
         shapes: Any = kernels.expected_shape(op, args, kwargs)
@@ -249,7 +255,10 @@ def result_of(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Re
         return Result((None,) * count, (None,) * count, f"{type(error).__name__}: {error}")
     if count == 1:
         dtype = result_dtype(op, args, kwargs)
-        return Result((None if shapes is None else tuple(shapes),), (dtype.name if dtype is not None else None,))
+        name = dtype.name if dtype is not None else None
+        if op.schema.returns_list and shapes is not None:
+            return Result(tuple(shapes), (name,) * len(shapes))
+        return Result((None if shapes is None else tuple(shapes),), (name,))
     return Result(tuple(shapes) if shapes is not None else (None,) * count, (None,) * count)
 
 
@@ -262,8 +271,7 @@ def result_dtype(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         return args[0].dtype  # type: ignore[no-any-return]
     if not any(True for _ in tensors_in(args, {})):
         device = kwargs.get("device") or devices.default_device()
-        integer = default_integer(device) if devices.is_active(device.type) else dt.int64
-        return integer if op.name == "randperm" else dt.get_default_dtype()
+        return kernels.creation_dtype(op, args, device if devices.is_active(device.type) else Device("cpu"))
     common = typing_rules.tensor_dtype([value for _, value in typing_rules.promoted(op, args)])
     if common is None or op.promote == "none":
         return None

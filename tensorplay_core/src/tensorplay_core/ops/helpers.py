@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.shape_checks import normalize_dim, normalize_dims
+from tensorplay_core.ops.shapes_view import extent, may_overlap
 from tensorplay_core.tensor.tensor import Tensor
 
 Dims = int | Sequence[int] | None
@@ -108,3 +110,76 @@ def matmul_backward_other(grad: Tensor, self: Tensor, shape: tuple[int, ...]) ->
 def zeros_like(input: Tensor) -> Tensor:
     """Zeros of a tensor's shape, dtype and device."""
     return input.new_zeros(input.shape)
+
+
+def new_zeros(grad: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Zeros of a shape, of the gradient's dtype and device."""
+    return grad.new_zeros(shape)
+
+
+def index_put_zero(grad: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
+    """The gradient of a tensor that was written to: 0 where something else stands now."""
+    return F.index_put(grad, indices, grad.new_zeros(()))
+
+
+def diagonal_backward(grad: Tensor, shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Tensor:
+    """Zeros of the input's shape with the gradient on the diagonal."""
+    return F.diagonal_scatter(grad.new_zeros(shape), grad, offset, dim1, dim2)
+
+
+def unbind_backward(grads: Sequence[Tensor], dim: int) -> Tensor:
+    """Puts the gradients of the parts back together."""
+    return F.stack(grads, dim)
+
+
+def split_backward(grads: Sequence[Tensor], dim: int) -> Tensor:
+    """Puts the gradients of the parts back together."""
+    return F.cat(grads, dim)
+
+
+def as_strided_backward(
+    grad: Tensor,
+    shape: tuple[int, ...],
+    stride: tuple[int, ...],
+    offset: int,
+    size: tuple[int, ...],
+    strides: tuple[int, ...],
+    storage_offset: int | None,
+) -> Tensor:
+    """The gradient of ``as_strided``, by way of the memory that its input and its result share.
+
+    The gradient is added up at the places in memory where the result lies, and read where the input lies; of several
+    elements of the input at one place each gets an equal part. That is what PyTorch does.
+
+    Args:
+        grad: the gradient of the result.
+        shape: the input's.
+        stride: the input's.
+        offset: the input's place in the memory.
+        size: the result's shape.
+        strides: the result's.
+        storage_offset: the result's place in the memory; None for the input's.
+    """
+    first = offset if storage_offset is None else storage_offset
+    count = max(offset + extent(shape, stride), first + extent(size, strides))
+    memory = F.arange(count, device=grad.device)
+    read, written = memory.as_strided(shape, stride, offset), memory.as_strided(size, strides, first)
+    total = F.index_backward(grad, (count,), [written])
+    if may_overlap(shape, stride):
+        ones = F.ones(shape, dtype=grad.dtype, device=grad.device)
+        total = total / F.maximum(F.index_backward(ones, (count,), [read]).real(), 1)
+    return F.index(total, [read])
+
+
+def quotient(dividend: Any, divisor: Any) -> Any:
+    """``/`` of two numbers, as elements are divided: by 0 gives an infinity or NaN."""
+    from tensorplay_core.ops.program_types import scalar  # here, because few formulas need it
+
+    return scalar("div", dividend, divisor)
+
+
+def power(base: Any, exponent: Any) -> Any:
+    """``**`` of two numbers, as elements are raised: 0 to a negative power gives an infinity."""
+    from tensorplay_core.ops.program_types import scalar
+
+    return scalar("pow", base, exponent)

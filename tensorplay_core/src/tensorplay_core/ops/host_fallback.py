@@ -23,6 +23,7 @@ from tensorplay_core.errors import DTypeError, fix
 from tensorplay_core.ops import call, typing_rules
 from tensorplay_core.ops.arguments import plan_of, tensors_in
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
+from tensorplay_core.tensor.version import Step, share_as
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import int64
 
@@ -38,7 +39,8 @@ def run(op: Operator, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any
     """Runs a call on the cpu, and returns its results on the call's device.
 
     Args:
-        op: the operator; it writes to no argument, and its results share no memory with one.
+        op: the operator; it writes to no argument, and its results share memory with one only where the device has no
+            views of its own.
         keys: the keys of the call, of which its device's backend key is the lowest.
         args: all positional arguments; tensors on the device, or 0-d ones on the cpu.
         kwargs: the keyword-only arguments that differ from their defaults. A device among them is where results go.
@@ -61,7 +63,18 @@ def run(op: Operator, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any
     layers = AUTOGRAD | (FAMILIES["Autocast"] if STATE.get().autocast else 0)
     with exclude(layers):
         result = call.run(op, KeySet(1 << host.key, host.page), on_host, keywords)
-    return _back(op, result, _device(op, args, kwargs), kwargs.get("dtype") is not None)
+    result = _back(op, result, _device(op, args, kwargs), kwargs.get("dtype") is not None)
+    if plan_of(op).view:
+        _as_views(op, args, kwargs, result)
+    return result
+
+
+def _as_views(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+    """Makes what came from the host views of the first argument, on a device whose views are copies anyway."""
+    base = args[0]
+    several = isinstance(result, (list, tuple))
+    for i, part in enumerate(result if several else (result,)):
+        share_as(base, part, Step(op, args[1:], kwargs, base.shape, part.shape, i if several else None))
 
 
 def _device(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Device:

@@ -8,58 +8,130 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.integers import default_integer, has_dtype
-from tensorplay_core.errors import ArgumentError, AutogradError, DimError, fix
+from tensorplay_core.dispatch.operator import Operator
+from tensorplay_core.dispatch.tensor_type import TensorType
+from tensorplay_core.errors import ArgumentError, DimError, ValueRangeError, fix
 from tensorplay_core.ops import _generated_functional_indexing as indexing
 from tensorplay_core.ops import _generated_functional_pointwise as pointwise
 from tensorplay_core.ops import _generated_functional_view as view
+from tensorplay_core.ops import direct
+from tensorplay_core.ops._generated_schemas_creation import COPY_
+from tensorplay_core.ops._generated_schemas_indexing import INDEX, INDEX_PUT_, NONZERO
+from tensorplay_core.ops.call import call
 from tensorplay_core.ops.creation import tensor
+from tensorplay_core.ops.direct import unrecorded
 from tensorplay_core.ops.shape_checks import as_int
-from tensorplay_core.tensor.tensor import Tensor
-from tensorplay_core.tensor.version import version_of
+from tensorplay_core.ops.typing_rules import holds, scalar_tensor
+from tensorplay_core.tensor.tensor import Tensor, wrap
+from tensorplay_core.tensor.views import bump
 from tensorplay_core.types.device import Device
+from tensorplay_core.types.dtype import int64
 
 
-def _is_array(item: Any) -> bool:
-    return isinstance(item, (Tensor, list)) or hasattr(item, "__array_interface__")
+class KeyTypeError(ArgumentError, IndexError):
+    """What cannot be an index: a TypeError, and an IndexError as in PyTorch and NumPy."""
+
+
+class StepError(DimError, ValueRangeError):
+    """A slice that does not go forward: an IndexError like all wrong keys, and a ValueError as in PyTorch."""
+
+
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
+    """Returns the places of the elements that are not zero, in C order.
+
+    Args:
+        input: the tensor.
+        as_tuple: one tensor of indices for each dim, which can index ``input``, instead of one row for each element.
+
+    Returns:
+        An int64 tensor of shape (elements, dims), or a tuple of as many of shape (elements,) as there are dims.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> x = tp.tensor([[0, 1], [2, 0]])
+        >>> tp.nonzero(x)
+        tensor([[0, 1],
+                [1, 0]])
+        >>> x[tp.nonzero(x, as_tuple=True)]
+        tensor([1, 2])
+    """
+    if as_tuple and isinstance(input, Tensor) and not input.ndim:
+        input = view.unsqueeze(input, 0)
+    rows: Tensor = call(NONZERO, (input,))
+    return view.unbind(rows, 1) if as_tuple else rows
+
+
+# ------------------------------------------------------------------------------------------------------------ the key
 
 
 def _expanded(key: Any, ndim: int) -> list[Any]:
     """Returns an index as a list of items with ``...`` replaced by whole slices."""
-    items = list(key) if isinstance(key, tuple) else [key]
-    items = [_as_item(item) for item in items]
-    used = sum(_dims_used(item) for item in items if item is not Ellipsis)
-    if sum(item is Ellipsis for item in items) > 1:
+    items = [_as_item(item) for item in key] if isinstance(key, tuple) else [_as_item(key)]
+    used = ellipses = 0
+    where = len(items)
+    for position, item in enumerate(items):
+        if item is Ellipsis:
+            ellipses, where = ellipses + 1, position
+        else:
+            used += _dims_used(item)
+    if ellipses > 1:
         raise DimError("index: at most one ... can stand in an index")
     if used > ndim:
-        raise DimError(f"index: {used} indices for a tensor of {ndim} dims")
-    where = next((i for i, item in enumerate(items) if item is Ellipsis), len(items))
+        raise DimError(f"index: too many indices: {used} indices for a tensor of {ndim} dims")
     return [*items[:where], *[slice(None)] * (ndim - used), *items[where + 1 :]]
 
 
 def _as_item(item: Any) -> Any:
+    """Returns one index as None, an Ellipsis, a slice, an int, a bool or a tensor."""
     if item is None or item is Ellipsis or isinstance(item, (slice, int)):
         return item
-    if _is_array(item):
-        index = item if isinstance(item, Tensor) else tensor(item, device="cpu")  # whatever the default device
-        if index.numel() == 0 and isinstance(item, list):
-            index = index.to(_int64())
-        if not (index.dtype.is_integral or index.dtype.is_bool):
-            raise DimError(f"index: an index tensor is of an integer dtype or bool, not {index.dtype.name}")
-        return index
-    try:
-        return operator.index(item)
-    except TypeError:
-        raise ArgumentError(
-            f"index: an index is an int, a slice, None, ..., a tensor or a list, not {type(item).__name__}"
-        ) from None
+    if isinstance(item, (list, tuple, range)):
+        index = _from_sequence(item)
+    elif isinstance(item, Tensor):
+        index = item
+    elif hasattr(item, "__array_interface__"):
+        index = tensor(item, device="cpu")
+    else:
+        try:
+            return operator.index(item)
+        except TypeError:
+            raise _wrong_type(item) from None
+    if not (index.dtype.is_integral or index.dtype.is_bool):
+        raise DimError(
+            f"index: an index tensor is of an integer dtype or bool, not {index.dtype.name}"
+            + fix("convert it: .to(tp.int64), or compare it for a mask.")
+        )
+    if not index._array.shape and index.dtype.is_integral and not index.is_meta:
+        return int(index.item())  # selects, as in PyTorch: the result is a view
+    return index
 
 
-def _int64() -> Any:
-    from tensorplay_core.types.dtype import int64
+def _from_sequence(item: Any) -> Tensor:
+    """Returns a list, tuple or range of indices as a tensor on the cpu, whatever the default device."""
 
-    return int64
+    def plain(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return value.tolist()
+        return list(map(plain, value)) if isinstance(value, (list, tuple, range)) else value
+
+    def refuse(values: Any) -> None:
+        for value in values:
+            if isinstance(value, list):
+                refuse(value)
+            elif value is None or isinstance(value, (slice, str)) or value is Ellipsis:
+                raise _wrong_type(value, " in a list" + fix("index with a tuple: x[0, :], or x[tuple(key)]."))
+
+    values = plain(item)
+    refuse(values)
+    index = tensor(values, device="cpu")
+    return index.to(int64) if index.numel() == 0 else index
+
+
+def _wrong_type(item: Any, where: str = "") -> KeyTypeError:
+    return KeyTypeError(
+        f"index: an index is an int, a slice, None, ..., a tensor or a list, not {type(item).__name__}{where}"
+    )
 
 
 def _dims_used(item: Any) -> int:
@@ -104,7 +176,8 @@ def _sliced(x: Tensor, dim: int, item: slice) -> Tensor:
     parts = [p if p is None else _bound(p) for p in (item.start, item.stop, item.step)]
     step = 1 if parts[2] is None else parts[2]
     if step < 1:
-        raise DimError(f"index: a slice's step is positive, not {step}" + fix("reverse with an index tensor."))
+        remedy = f"reverse it with flip: x.flip({dim})" if step else "leave the step away"
+        raise StepError(f"index: a slice's step is positive, not {step}" + fix(remedy))
     return view.slice(x, dim, parts[0], parts[1], step)
 
 
@@ -124,6 +197,16 @@ def _moved(index: Tensor, device: Device) -> Tensor:
     return index.to(narrow, device)
 
 
+def _on(device: Device, gathers: list[Tensor | None]) -> list[Tensor | None]:
+    """Returns index tensors without whole dims at the end, all on a device."""
+    while gathers and gathers[-1] is None:
+        gathers.pop()
+    return [g if g is None or g.device == device else _moved(g, device) for g in gathers]
+
+
+# --------------------------------------------------------------------------------------------------- reading, writing
+
+
 def _getitem(self: Tensor, key: Any) -> Tensor:
     """Returns ``self[key]``: a view unless an index tensor, list or mask takes part."""
     if key.__class__ is int:
@@ -131,44 +214,84 @@ def _getitem(self: Tensor, key: Any) -> Tensor:
             raise DimError("index: a 0-d tensor cannot be indexed" + fix("use .item() for its value."))
         return view.select(self, 0, key)
     x, gathers = _through_views(self, _expanded(key, self.ndim))
-    while gathers and gathers[-1] is None:
-        gathers.pop()
+    gathers = _on(x._type.device, gathers)
     if gathers:
-        gathers = [g if g is None or g.device == x.device else _moved(g, x.device) for g in gathers]
-        return indexing.index(x, gathers)
+        return _gathered(x, gathers)
     return x if x is not self else view.slice(x, 0, None, None, 1) if x.ndim else view.reshape(x, ())
 
 
+def _gathered(x: Tensor, gathers: list[Tensor | None]) -> Tensor:
+    """Returns ``tp.index(x, gathers)``, at once where nobody else has a say."""
+    type = x._type
+    try:
+        recorded = direct.records(x)
+        if recorded is not None and (kernel := direct.kernel(INDEX, type)) is not None:
+            result = kernel(x._array, [None if g is None else g._array for g in gathers])
+            result = type.as_array(result) if result.__class__ is not type.array_class else result
+            y = wrap(result, type.same_type)
+            if recorded:
+                INDEX.node.record(y, x, gathers)
+            return y
+    except Exception:  # whatever it is, the call meets it again and says it properly
+        pass
+    return indexing.index(x, gathers)
+
+
 def _setitem(self: Tensor, key: Any, value: Any) -> None:
-    """Writes ``value`` to ``self[key]``.
+    """Writes ``value`` to ``self[key]``, broadcast and, but for a tensor at index tensors, cast.
 
     Raises:
-        AutogradError: a gradient would have to flow through the write, or an index tensor takes part.
+        DimError: the key does not fit the tensor; nothing is written.
+        ShapeError: the value does not fit what the key picks out; nothing is written.
+        DTypeError: index tensors take part, and the value is a tensor of another dtype.
+        AutogradError: the tensor is a leaf that requires grad, or a view of one.
     """
-    cell = version_of(self)
-    shared = cell[1]
+    x, gathers = _through_views(self, _expanded(key, self.ndim))
+    gathers = _on(x._type.device, gathers)
+    source = value if isinstance(value, Tensor) else _constant(self._type, value)
+    if not gathers:
+        source = _without_leading(source, x.ndim)
+        if not _written(COPY_, x, source, source._array, False):
+            x.copy_(source)
+        return
+    if source._type is not x._type and not source.ndim:
+        source = source.to(self.dtype, self.device)
+    source = _without_leading(source, 0)
+    arrays = [None if g is None else g._array for g in gathers]
+    if not _written(INDEX_PUT_, x, source, arrays, source._array, False):
+        x.index_put_(gathers, source)
+
+
+def _written(op: Operator, x: Tensor, source: Tensor, *arrays: Any) -> bool:
+    """Writes a source of a tensor's own type to it, where nobody else has a say; returns whether that was so.
+
+    The kernels check before they write.
+    """
+    type = x._type
+    if source._type is not type or not unrecorded(x, source) or (kernel := direct.kernel(op, type)) is None:
+        return False
+    if type.api.overlaps_itself(x._array):  # which the call refuses
+        return False
     try:
-        _write(self, key, value)
-    finally:
-        cell[1] = shared  # the views that the write went through are gone
+        kernel(x._array, *arrays)
+    except Exception:  # the call says it properly
+        return False
+    bump(x)
+    return True
 
 
-def _write(self: Tensor, key: Any, value: Any) -> None:
-    base = self.detach() if not self.requires_grad else self
-    x, gathers = _through_views(base, _expanded(key, self.ndim))
-    if any(g is not None for g in gathers):
-        raise AutogradError(
-            "setitem: writing through an index tensor is not supported yet"
-            + fix("use tp.where, or write through slices.")
-        )
-    source = value if isinstance(value, Tensor) else tensor(value, dtype=self.dtype, device=self.device)
-    while source.ndim > x.ndim and source.shape[0] == 1:
+def _constant(type: TensorType, value: Any) -> Tensor:
+    """Returns what is no tensor as one of a type; plain numbers that it holds are made once."""
+    kind, dtype = value.__class__, type.dtype
+    if not type.inference and (
+        (kind is float and dtype.is_floating_point) or (kind is int and dtype.is_integral and holds(dtype, value))
+    ):
+        return scalar_tensor(value, dtype, type.device)
+    return tensor(value, dtype=dtype, device=type.device)
+
+
+def _without_leading(source: Tensor, ndim: int) -> Tensor:
+    """Drops leading dims of size 1 beyond ``ndim`` dims, as PyTorch does."""
+    while source.ndim > ndim and source.shape[0] == 1:
         source = view.select(source, 0, 0)
-    if x is base:  # all of it: no view stands between, so the tensor itself can take the node of what is written
-        x = self
-    elif STATE.get().grad and (self._node is not None or source._node is not None):
-        raise AutogradError(
-            "setitem: a part of a tensor shares memory with a view, and gradients through such a write are not "
-            "supported yet" + fix("build the result with tp.where or tp.cat, or write in tp.no_grad().")
-        )
-    x.copy_(source)
+    return source

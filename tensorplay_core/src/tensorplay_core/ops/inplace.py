@@ -16,7 +16,8 @@ from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.dispatch.resolution import resolve
 from tensorplay_core.ops import call, kernels
 from tensorplay_core.tensor.tensor import Tensor
-from tensorplay_core.tensor.version import bump, family_of
+from tensorplay_core.tensor.version import family_of
+from tensorplay_core.tensor.views import bump
 
 check = kernels.check_inplace
 
@@ -50,6 +51,7 @@ def through_functional(op: Operator) -> Callable[..., Tensor]:
                 bump(self)
                 return self
         result = call.run(functional, keys, everything, kwargs)
+        kernels.check_keeps_shape(op, result.shape, self)  # without a shape rule it was not known before
         call.run(REGISTRY.operators["tp::copy_"], keys, (self, result, False), {})
         return self
 

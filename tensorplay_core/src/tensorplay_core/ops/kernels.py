@@ -11,7 +11,6 @@ from typing import Any
 
 from tensorplay_core.dispatch import devices
 from tensorplay_core.dispatch.context import STATE
-from tensorplay_core.dispatch.integers import default_integer
 from tensorplay_core.dispatch.operator import Operator, Registration
 from tensorplay_core.dispatch.tensor_type import TensorType, intern
 from tensorplay_core.errors import (
@@ -29,8 +28,8 @@ from tensorplay_core.ops.first_call import Watched, failed, is_a_kernels_own
 from tensorplay_core.ops.results import CATEGORY, arguments_returned, broken, each_shape, wrap_results
 from tensorplay_core.ops.shapes import RULES, Shaped
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
-from tensorplay_core.tensor.version import Version, bump
-from tensorplay_core.types import dtype as dt
+from tensorplay_core.tensor.version import Version
+from tensorplay_core.tensor.views import bump
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import DType
 
@@ -115,7 +114,7 @@ def compute_type(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     """Returns the type that the kernel's arrays have: the call's device, and the promoted dtype."""
     tensors = list(tensors_in(args, {}))
     if not tensors:
-        return creation_type(op, kwargs)
+        return creation_type(op, args, kwargs)
     first = tensors[0]._type
     if all(t._type is first for t in tensors):
         return first.plain.with_dtype(typing_rules.compute_dtype(op, first.dtype))  # type: ignore[no-any-return]
@@ -126,11 +125,24 @@ def compute_type(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     return intern(device, typing_rules.compute_dtype(op, dtype))
 
 
-def creation_type(op: Operator, kwargs: dict[str, Any]) -> TensorType:
-    """Returns the type that a creation operator makes."""
+def creation_type(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TensorType:
+    """Returns the type that a creation operator makes: of the dtype that is asked for, else that of its numbers."""
     device: Device = kwargs.get("device") or devices.default_device()
-    dtype: DType = kwargs.get("dtype") or (default_integer(device) if op.name == "randperm" else dt.get_default_dtype())
+    dtype: DType = kwargs.get("dtype") or creation_dtype(op, args, device)
+    if numbers := _numbers(op, args):
+        typing_rules.check_created(op.name, numbers, dtype)
     return intern(device, dtype)
+
+
+def creation_dtype(op: Operator, args: tuple[Any, ...], device: Device) -> DType:
+    """Returns the dtype that a creation operator makes where none is asked for: that of its numbers."""
+    numbers = _numbers(op, args)
+    counts = op.name == "randperm" or (op.shape == "arange" and True in numbers)
+    return typing_rules.dtype_of_numbers([0, *numbers] if counts else numbers, device)
+
+
+def _numbers(op: Operator, args: tuple[Any, ...]) -> list[Any]:
+    return [value for spec, value in zip(plan_of(op).positional, args, strict=True) if spec.kind == "Scalar"]
 
 
 def to_arrays(op: Operator, args: tuple[Any, ...], compute: TensorType) -> list[Any]:
@@ -281,15 +293,26 @@ def check_inplace(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         check_writable(op, target)
         return
     shape = expected_shape(functional, args, kwargs)
-    if shape is not None and tuple(shape) != target.shape:
-        raise ShapeError(
-            f"{op.display_name}: the result has shape {tuple(shape)}, the tensor to write to {target.shape}"
-            + fix(f"use {functional.display_name}, which returns a new tensor.")
-        )
+    if shape is not None:
+        check_keeps_shape(op, tuple(shape), target)
     compute = compute_type(functional, args, kwargs)
     result = typing_rules.result_type(functional, compute) or compute
     check_cast(op, result.dtype, target.dtype, "a tensor")
     check_writable(op, target)
+
+
+def check_keeps_shape(op: Operator, shape: tuple[int, ...], target: Tensor) -> None:
+    """Refuses an in-place variant's result of another shape than the tensor's.
+
+    Raises:
+        ShapeError: it has one.
+    """
+    if shape != target.shape:
+        other = op.functional.display_name if op.functional is not None else "the operator without the underscore"
+        raise ShapeError(
+            f"{op.display_name}: the result has shape {shape}, the tensor to write to {target.shape}"
+            + fix(f"use {other}, which returns a new tensor.")
+        )
 
 
 def has_out(registration: Registration) -> bool:
@@ -348,7 +371,7 @@ def write_out(op: Operator, result: Any, out: Any, args: tuple[Any, ...]) -> Any
 def _check_out(op: Operator, result: Any, out: Any, name: str) -> None:
     if not isinstance(out, Tensor):
         raise ArgumentError(f"{op.display_name}: {name} must be a Tensor, not {type(out).__name__}")
-    if result._node is not None or (out._node is not None and STATE.get().grad):
+    if STATE.get().grad and (result._node is not None or out._node is not None):
         raise AutogradError(
             f"{op.display_name}: out= cannot record a gradient" + fix("leave out= away, or call it in no_grad.")
         )

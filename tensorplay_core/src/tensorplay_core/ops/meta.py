@@ -97,6 +97,10 @@ class MetaDevice(DeviceAPI):
         """Returns the strides in elements."""
         return array.strides
 
+    def storage_offset(self, array: MetaArray) -> int:
+        """Returns the place of the first element in its memory, in elements."""
+        return array.offset
+
     def overlaps_itself(self, array: MetaArray) -> bool:
         """Whether two elements would be the same memory."""
         return meta_array.overlaps_itself(array)

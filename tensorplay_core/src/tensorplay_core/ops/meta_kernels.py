@@ -7,14 +7,15 @@ results have dtypes of their own. A call that fails on a device with data fails 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.errors import DTypeError, NoDataError, fix
-from tensorplay_core.ops import shapes, shapes_indexing
+from tensorplay_core.ops import shapes, shapes_indexing, shapes_view
 from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of
-from tensorplay_core.ops.shape_checks import Shaped, as_int, normalize_dim, normalize_dims
+from tensorplay_core.ops.shape_checks import Shaped, as_int, as_ints, normalize_dim, normalize_dims
 from tensorplay_core.tensor.meta_array import MetaArray, like_operands, reshaped_strides
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.dtype import DType
@@ -33,10 +34,8 @@ RESULTS: dict[str, Callable[[DType], DType]] = {
 ELEMENTWISE = frozenset({"same", "broadcast", "dimwise"})
 """Shape rules whose results are laid out in memory as the operands are."""
 KINDS = {
-    **dict.fromkeys(("argmax", "max", "relu"), "buif"),
     **dict.fromkeys(("log_softmax", "softmax"), "f"),
     **dict.fromkeys(("mean", "rand", "randn"), "fc"),
-    **dict.fromkeys(("neg", "sub"), "uifc"),
 }
 """Kinds of dtype that an operator takes where its kernels, rather than its record, refuse the others."""
 _NAMES = {"b": "bool", "u": "unsigned", "i": "integer", "f": "floating", "c": "complex"}
@@ -194,6 +193,37 @@ def slice(self: MetaArray, dim: int = 0, start: int | None = None, end: int | No
     first = 0 if start is None else min(max(start + size if start < 0 else start, 0), size)
     strides = (*self.strides[:d], stride * step, *self.strides[d + 1 :])
     return self.view(sizes, strides, first * stride if sizes[d] else 0)
+
+
+def as_strided(self: MetaArray, size: Any, stride: Any, storage_offset: int | None = None) -> MetaArray:
+    """Other sizes and strides over the same memory."""
+    sizes = shapes_view.as_strided("as_strided", _seen(self), size, stride, storage_offset)
+    root = self if self.base is None else self.base
+    offset = self.offset if storage_offset is None else storage_offset
+    strides = as_ints("as_strided", stride, "stride")
+    shapes_view.check_in_storage("as_strided", sizes, strides, offset, shapes_view.extent(root.shape, root.strides))
+    return self.view(sizes, strides, offset - self.offset)
+
+
+def diagonal(self: MetaArray, offset: int = 0, dim1: int = 0, dim2: int = 1) -> MetaArray:
+    """A dim that steps along two others at once."""
+    sizes = shapes_view.diagonal("diagonal", _seen(self), offset, dim1, dim2)
+    first, second = (normalize_dim("diagonal", dim, self.ndim) for dim in (dim1, dim2))
+    kept = tuple(stride for d, stride in enumerate(self.strides) if d not in (first, second))
+    start = self.strides[second] * offset if offset > 0 else -self.strides[first] * offset
+    return self.view(sizes, (*kept, self.strides[first] + self.strides[second]), start if sizes[-1] else 0)
+
+
+def unbind(self: MetaArray, dim: int = 0) -> list[MetaArray]:
+    """Each index along a dim."""
+    return [select(self, dim, i) for i in range(len(shapes_view.unbind("unbind", _seen(self), dim)))]
+
+
+def split_with_sizes(self: MetaArray, split_sizes: Any, dim: int = 0) -> list[MetaArray]:
+    """Consecutive parts along a dim."""
+    shapes_view.split_with_sizes("split_with_sizes", _seen(self), split_sizes, dim)
+    ends = [*itertools.accumulate(split_sizes)]
+    return [slice(self, dim, end - size, end) for size, end in zip(split_sizes, ends, strict=True)]
 
 
 # ------------------------------------------------------------------------------------------------ dtypes of their own

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tensorplay_core.errors import ArgumentError, ShapeError
+from tensorplay_core.errors import ShapeError, fix
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops._generated_schemas_creation import EMPTY, FULL
 from tensorplay_core.ops.annotations import Number
@@ -13,7 +13,7 @@ from tensorplay_core.ops.call import call
 from tensorplay_core.ops.conversion import conj, to
 from tensorplay_core.ops.creation import _rebuild
 from tensorplay_core.ops.frontend import spread
-from tensorplay_core.ops.indexing import _getitem, _setitem
+from tensorplay_core.ops.indexing import _getitem, _setitem, nonzero
 from tensorplay_core.ops.typing_rules import check_fits
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, bind
 from tensorplay_core.types import dtype as dt
@@ -28,6 +28,7 @@ class OperatorMethods(TensorBase):
     conj = conj
     __getitem__ = _getitem
     __setitem__ = _setitem
+    nonzero = nonzero
 
     def cpu(self: Any) -> Tensor:
         """Returns the tensor on the cpu."""
@@ -101,20 +102,6 @@ class OperatorMethods(TensorBase):
         """Returns the tensor expanded to another one's shape."""
         return F.expand(self, other.shape)
 
-    def flatten(self: Any, start_dim: Any = 0, end_dim: Any = -1) -> Tensor:
-        """Returns the tensor with the dims from ``start_dim`` to ``end_dim`` joined."""
-        from tensorplay_core.ops.shape_checks import normalize_dim
-
-        if not self.ndim:
-            return F.reshape(self, (1,))
-        first, last = (normalize_dim("flatten", d, self.ndim) for d in (start_dim, end_dim))
-        if first > last:
-            raise ArgumentError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
-        joined = 1
-        for n in self.shape[first : last + 1]:
-            joined *= n
-        return F.reshape(self, (*self.shape[:first], joined, *self.shape[last + 1 :]))
-
     @property
     def T(self: Any) -> Tensor:
         """The tensor with its dims in reverse order."""
@@ -125,15 +112,22 @@ class OperatorMethods(TensorBase):
         """The tensor with its last two dims swapped."""
         return F.transpose(self, -2, -1)
 
-    def t(self: Any) -> Tensor:
-        """Returns the transpose of a matrix; a vector or scalar as it is.
+    @property
+    def mH(self: Any) -> Tensor:
+        """The tensor with its last two dims swapped, and conjugated."""
+        return conj(F.transpose(self, -2, -1))
+
+    @property
+    def H(self: Any) -> Tensor:
+        """The conjugate transpose of a matrix, or of a tensor without dims.
 
         Raises:
-            ShapeError: the tensor has more than two dims.
+            ShapeError: the tensor has another number of dims.
         """
-        if self.ndim > 2:
-            raise ShapeError(f"t: takes a tensor of at most 2 dims, not {self.ndim}; use transpose or mT")
-        return F.transpose(self, 0, 1) if self.ndim == 2 else self
+        if self.ndim not in (0, 2):
+            remedy = fix("use mH, which takes the last two.")
+            raise ShapeError(f"H: takes a matrix, and the tensor has {self.ndim} dims" + remedy)
+        return conj(F.t(self))
 
     def new_full(
         self: Any, size: Sequence[Any], fill_value: Number, *, dtype: DType | None = None, device: Any = None

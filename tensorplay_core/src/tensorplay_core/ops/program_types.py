@@ -95,12 +95,18 @@ def numbers_of(program: Program, args: Sequence[Any], keywords: Mapping[str, Any
     numbers.update(program.keywords)
     numbers.update(keywords)
     for name, operator, *operands in program.scalar_steps:
-        numbers[str(name)] = _scalar(str(operator), [numbers.get(o, 0) if o.__class__ is str else o for o in operands])
+        known = [numbers.get(o, 0) if o.__class__ is str else o for o in operands]
+        numbers[str(name)] = scalar(str(operator), *known)
     return numbers
 
 
-def _scalar(operator: str, operands: list[Any]) -> Any:
-    """Computes as elements do, where Python raises: infinities and NaN are results."""
+def scalar(operator: str, *operands: Any) -> Any:
+    """Computes with numbers as elements do, where Python raises: infinities and NaN are results.
+
+    Example:
+        >>> scalar("div", 1, 0.0), scalar("pow", 0, -1)
+        (inf, inf)
+    """
     try:
         return _SCALAR[operator](*operands)
     except OverflowError:

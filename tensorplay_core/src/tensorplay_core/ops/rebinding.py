@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tensorplay_core.dispatch.context import exclude
+from tensorplay_core.dispatch.integers import default_integer
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import AUTOGRAD
 from tensorplay_core.dispatch.operator import Operator, Registration
@@ -21,11 +22,12 @@ from tensorplay_core.errors import BackendError, KernelMissing, ShapeError, fix
 from tensorplay_core.ops.arguments import plan_of
 from tensorplay_core.ops.results import argument_named, as_promised, broken
 from tensorplay_core.tensor.tensor import Tensor, wrap
-from tensorplay_core.tensor.version import Path, Step, family_of
+from tensorplay_core.tensor.version import Family, Path, Step, family_of
 from tensorplay_core.types import dtype as dt
 
 _SAME_ORDER = frozenset({"tp::reshape", "tp::squeeze", "tp::unsqueeze"})
-_WAYS_BACK = _SAME_ORDER | {"tp::expand", "tp::permute", "tp::transpose", "tp::select", "tp::slice"}
+_BY_PLACES = frozenset({"tp::as_strided", "tp::diagonal", "tp::split_with_sizes", "tp::unbind"})
+_WAYS_BACK = _SAME_ORDER | _BY_PLACES | {"tp::expand", "tp::permute", "tp::transpose", "tp::select", "tp::slice"}
 REMEDY = "build the result with tp.where or tp.cat; or clone() the part, to write to it alone."
 
 
@@ -113,10 +115,19 @@ def rebind(
 def write(tensor: Tensor, array: Any) -> None:
     """Gives a tensor another array, and every tensor that would share its memory its part of that."""
     family = family_of(tensor)
-    path = family.path_of(tensor) if family is not None else None
-    if family is None or path is None:
+    if family is None:
         tensor._array = array
         return
+    with family.lock:
+        path = family.path_of(tensor)
+        if path is None:
+            tensor._array = array
+        else:
+            _write_family(family, path, tensor, array)
+
+
+def _write_family(family: Family, path: Path, tensor: Tensor, array: Any) -> None:
+    """Gives the member of a family at the end of a path another array, and every other member its part of that."""
     type = tensor._type.plain
     try:
         base = _base_with(family.array, path, array, type)
@@ -183,7 +194,23 @@ def _back(step: Step, whole: Any, part: Any, type: TensorType) -> Any:
         inside = wrap(_run(back, flags, marks, step.before, *where), flags)
         there = wrap(_run(back, type, part, step.before, *where), type)
         return _run(REGISTRY.operators["tp::where"], flags, inside, there, wrap(whole, type))
+    if name in _BY_PLACES:
+        return _put(step, whole, part, type)
     return _run(REGISTRY.operators["tp::reshape"], type, part, step.before)
+
+
+def _put(step: Step, whole: Any, part: Any, type: TensorType) -> Any:
+    """Returns the input of a view operator after a write to its result, whose elements' places are asked of itself."""
+    operators, device = REGISTRY.operators, type.device
+    integers = type.with_dtype(default_integer(device))
+    count = math.prod(step.before)
+    numbered = _run(
+        operators["tp::reshape"], integers, type.api.from_list([*range(count)], integers.native), step.before
+    )
+    places = wrap(_forward(step, numbered, integers), integers)
+    flat = wrap(_run(operators["tp::reshape"], type, type.api.copy(whole), (count,)), type)
+    _run(operators["tp::index_put_"], type, flat, (places,), wrap(part, type), False)
+    return _run(operators["tp::reshape"], type, flat, step.before)
 
 
 def _forward(step: Step, array: Any, type: TensorType) -> Any:

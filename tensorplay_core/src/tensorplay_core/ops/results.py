@@ -15,7 +15,8 @@ from tensorplay_core.ops import typing_rules
 from tensorplay_core.ops.arguments import named_tensors, plan_of, python_scalar, tensors_in
 from tensorplay_core.tensor.meta_array import MetaArray
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
-from tensorplay_core.tensor.version import Step, share, share_as, share_if_aliased
+from tensorplay_core.tensor.version import Step, share_as, version_of
+from tensorplay_core.tensor.views import is_part_of, relate
 from tensorplay_core.types import dtype as dt
 
 CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
@@ -79,7 +80,7 @@ def wrap_results(
             _check_dtypes(op, registration, parts, args, kwargs)
         return plan.result_class(parts) if parts else None
     if not plan.returns_tensor:
-        return _wrap_as(plan.results[0], op, registration, result, None, compute, args, checks)
+        return _wrap_as(plan.results[0], op, registration, result, shape, compute, args, checks)
     wanted = compute if "creation" in op.tags else typing_rules.result_type(op, compute)
     if (dtype := kwargs.get("dtype")) is not None:
         wanted = intern(compute.device, dtype)
@@ -102,11 +103,14 @@ def _wrap_as(
     if kind == "Tensor[]":
         if not isinstance(result, (tuple, list)):
             raise broken(op, registration, f"a list of arrays is promised, it returned {_a(result)}")
-        parts = [_wrap(op, registration, r, None, None, compute, args, checks) for r in result]
-        if plan_of(op).view and compute.rebinds:
-            for item, part in enumerate(parts):
-                share_as(args[0], part, Step(op, args[1:], NO_KEYWORDS, args[0].shape, part.shape, item))
-        return parts
+        if shape is not None and len(shape) != len(result):
+            raise broken(op, registration, f"{len(shape)} results are promised, it returned {_a(result)}")
+        shapes = (None,) * len(result) if shape is None else shape
+        parts = [
+            _wrap(op, registration, r, s, None, compute, args, checks, item=item)
+            for item, (r, s) in enumerate(zip(result, shapes, strict=True))
+        ]
+        return tuple(parts) if plan_of(op).view else parts
     if (number := python_scalar(result)) is None:
         raise broken(op, registration, f"a number ({kind}) is promised, it returned {_a(result)}")
     return number
@@ -122,6 +126,7 @@ def _wrap(
     args: tuple[Any, ...],
     checks: bool,
     kwargs: Mapping[str, Any] = NO_KEYWORDS,
+    item: int | None = None,
 ) -> Tensor:
     api = compute.api
     if not isinstance(result, compute.array_class):
@@ -145,13 +150,18 @@ def _wrap(
         registration.casts.add(compute)
         result = api.cast(result, wanted.native)
     view = plan_of(op).view
-    inference = STATE.get().inference or (view and args[0]._type.inference)
+    if not view:
+        inference = STATE.get().inference
+    else:  # the type of its base, wherever it is taken; a copy is as any other result
+        view = "may_copy" not in op.tags or compute.rebinds or is_part_of(args[0], result)
+        inference = args[0]._type.inference or (STATE.get().inference and not view)
     y = wrap(result, wanted.inference_twin if inference else wanted)
-    if view and compute.rebinds:
-        if plan_of(op).returns_tensor:
-            share_as(args[0], y, Step(op, args[1:], kwargs, args[0].shape, y.shape))
-    elif view:
-        (share_if_aliased if "may_copy" in op.tags else share)(args[0], y)
+    if view:
+        if not compute.rebinds:
+            y._version = version_of(args[0])
+        else:
+            share_as(args[0], y, Step(op, args[1:], kwargs, args[0].shape, y.shape, item))
+        relate(args[0], y, op, args[1:], kwargs, several=item is not None)
     elif checks and any(t._type.api is api and api.may_alias(t._array, result) for t in tensors_in(args, {})):
         names = [n for n, t in named_tensors(op, args, {}) if t._type.api is api and api.may_alias(t._array, result)]
         what = f"its result shares memory with the argument {names[0]}, which the signature does not declare"

@@ -29,7 +29,19 @@ from tensorplay_core.ops.shape_checks import (
     normalize_dims,
     shape_of,
 )
-from tensorplay_core.ops.shapes_indexing import cat, index, input_sizes, select, slice
+from tensorplay_core.ops.shapes_indexing import cat, index, index_put, input_sizes, select, slice, unknown
+from tensorplay_core.ops.shapes_view import (
+    as_strided,
+    as_strided_scatter,
+    diagonal,
+    diagonal_scatter,
+    flip,
+    select_scatter,
+    slice_scatter,
+    split_with_sizes,
+    unbind,
+)
+from tensorplay_core.ops.typing_rules import check_fits
 
 __all__ = [
     "RULES",
@@ -70,10 +82,12 @@ def broadcast(op: str, *tensors: Any, **keywords: Any) -> Shape:
 
 
 def write(op: str, self: Shaped, *sources: Any, **keywords: Any) -> Shape:
-    """The shape of ``self``, which is written to; sources must broadcast to it."""
+    """The shape of ``self``, which is written to; sources must broadcast to it, and numbers fit its dtype."""
     for source in sources:
         if isinstance(source, Shaped):
             check_broadcasts_to(op, source.shape, self.shape)
+        elif self.dtype is not None:
+            check_fits(op, source, self.dtype)
     return self.shape
 
 
@@ -320,12 +334,18 @@ def _count(op: str, first: float, last: float, by: float) -> int:
 
 RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "arange": arange,
+    "as_strided": as_strided,
+    "as_strided_scatter": as_strided_scatter,
     "broadcast": broadcast,
     "cat": cat,
+    "diagonal": diagonal,
+    "diagonal_scatter": diagonal_scatter,
     "dimwise": dimwise,
     "expand": expand,
     "eye": eye,
+    "flip": flip,
     "index": index,
+    "index_put": index_put,
     "input_sizes": input_sizes,
     "linear": linear,
     "matmul": matmul,
@@ -336,10 +356,15 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "reshape": reshape,
     "same": same,
     "select": select,
+    "select_scatter": select_scatter,
     "sized": sized,
     "slice": slice,
+    "slice_scatter": slice_scatter,
+    "split_with_sizes": split_with_sizes,
     "squeeze": squeeze,
     "transpose": transpose,
+    "unbind": unbind,
+    "unknown": unknown,
     "unsqueeze": unsqueeze,
     "write": write,
 }

@@ -83,6 +83,9 @@ def index(op: str, self: Shaped, indices: Any, **keywords: Any) -> Shape | None:
             f"{op}: shape mismatch: indexing tensors could not be broadcast together with shapes {named}"
             + fix("index tensors are matched element by element; for a grid give them shapes (n, 1) and (m,)")
         ) from None
+    empty = [] if masks else [d for d in dims if not shape[d]]
+    if empty and 0 not in picked:
+        raise DimError(f"{op}: index is out of bounds for dim {empty[0]} of size 0 (shape {shape}): it has no elements")
     if masks:
         return None
     rest = [size for d, size in enumerate(shape) if d not in dims]
@@ -104,14 +107,11 @@ def _check_index(op: str, one: Any, position: int, dim: int, shape: Shape) -> in
                 f"{op}: the shape of the mask {one.shape} at index {position} does not match "
                 f"{shape[dim : dim + width]}, {at} of the indexed tensor {shape}"
             )
-    elif one is not None:
-        if one.dtype is not None and not one.dtype.is_integral:
-            raise DTypeError(
-                f"{op}: tensors used as indices must be integer or bool, but index {position} is {one.dtype.name}"
-                + fix("convert it: .to(tp.int64)")
-            )
-        if shape[dim] == 0 and 0 not in one.shape:
-            raise DimError(f"{op}: index is out of bounds for dim {dim} of size 0 (shape {shape}): it has no elements")
+    elif one is not None and one.dtype is not None and not one.dtype.is_integral:
+        raise DTypeError(
+            f"{op}: tensors used as indices must be integer or bool, but index {position} is {one.dtype.name}"
+            + fix("convert it: .to(tp.int64)")
+        )
     return width
 
 
@@ -133,19 +133,53 @@ def cat(op: str, tensors: Any, dim: Any = 0, **keywords: Any) -> Shape:
                 f"{op}: zero-dimensional tensor (at position {position}) cannot be concatenated"
                 + fix("give it a dim first: x.reshape(1) or x.unsqueeze(0)")
             )
-    first = shapes[0]
+    first = next((shape for shape in shapes if shape != (0,)), shapes[0])
     d = normalize_dim(op, dim, len(first))
-    for position, shape in enumerate(shapes):
+    # An empty 1-d tensor joins anything and adds nothing, as in PyTorch.
+    joined = [(position, shape) for position, shape in enumerate(shapes) if shape != (0,)] or [(0, first)]
+    origin = joined[0][0]
+    for position, shape in joined:
         if len(shape) != len(first):
             raise ShapeError(
-                f"{op}: tensors must have the same number of dims: tensor 0 has shape {first}, "
+                f"{op}: tensors must have the same number of dims: tensor {origin} has shape {first}, "
                 f"tensor {position} has shape {shape}"
             )
         for k, (a, b) in enumerate(zip(first, shape, strict=True)):
             if k != d and a != b:
                 raise ShapeError(
-                    f"{op}: sizes must match except in dim {d}: tensor 0 has shape {first}, "
+                    f"{op}: sizes must match except in dim {d}: tensor {origin} has shape {first}, "
                     f"tensor {position} has shape {shape}; dim {k} is {a} against {b}"
                 )
-    total = sum(shape[d] for shape in shapes)
+    total = sum(shape[d] for _, shape in joined)
     return check_shape(op, (*first[:d], total, *first[d + 1 :]))
+
+
+def index_put(op: str, self: Shaped, indices: Any, values: Shaped, accumulate: Any = False, **keywords: Any) -> Shape:
+    """The shape of ``self``; ``values`` broadcasts to what the indices pick out, and has the dtype of ``self``."""
+    picked = index(op, self, indices)
+    if values.dtype is not None and values.dtype is not self.dtype and self.dtype is not None:
+        raise DTypeError(
+            f"{op}: values is {values.dtype.name}, and the tensor that is written to {self.dtype.name}"
+            + fix(f"convert it: values.to(tp.{self.dtype.name})")
+        )
+    if picked is not None:
+        check_picked(op, values.shape, picked)
+    return self.shape
+
+
+def check_picked(op: str, values: Shape, picked: Shape) -> None:
+    """Refuses values that do not broadcast to what an index picks out.
+
+    Raises:
+        ShapeError: they do not.
+    """
+    sizes = picked[len(picked) - len(values) :] if len(values) <= len(picked) else ()
+    if len(values) > len(picked) or any(n not in (1, m) for n, m in zip(values, sizes, strict=True)):
+        raise ShapeError(
+            f"{op}: shape mismatch: a value of shape {values} cannot be broadcast to the indexing result, {picked}"
+            + fix("its dims are matched from the last one, and each is of the same size or 1")
+        )
+
+
+def unknown(op: str, self: Shaped, *rest: Any, **keywords: Any) -> None:
+    """A shape that depends on the elements."""

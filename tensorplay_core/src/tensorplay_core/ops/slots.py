@@ -50,11 +50,12 @@ def offer(op: Operator, args: tuple[Any, ...], generation: int) -> None:
 
 def kernel_for(op: Operator, type: TensorType) -> Kernel | None:
     """Returns what a type's slot may hold: a kernel on raw arrays, or None where every call takes the slow path."""
-    if not op.fast or type.special or typing_rules.result_type(op, type) is None:
+    decomposes = op.composite == "implicit"
+    if not op.fast or type.special or (typing_rules.result_type(op, type) is None and not decomposes):
         return None
     if (plan_of(op).view and type.rebinds) or (plan_of(op).writes and not type.mutable):
         return None  # the slow path knows what belongs together, and gives tensors other arrays
-    if not _only_default_layers(op, type.page):
+    if not has_only_default_layers(op, type.page):
         return None
     step = at_key(op, PAGE * type.page + type.key)
     registration = step.registration
@@ -62,8 +63,10 @@ def kernel_for(op: Operator, type: TensorType) -> Kernel | None:
         return None
     if op.functional is not None and step.slot == DispatchKey.Composite and registration.owner == CORE:
         return _writing(op, op.functional, type)
+    if decomposes:  # the slot holds the Composite kernel itself, which takes tensors
+        return registration.function if step.slot == DispatchKey.Composite and not registration.with_keyset else None
     if step.slot == DispatchKey.Composite or registration.level == "tensor":
-        return None if op.composite == "implicit" else _lifted(op, type)
+        return _lifted(op, type)
     if registration.emitter is not None:
         from tensorplay_core.ops import program_types  # here, because an import of the package can do without it
 
@@ -72,7 +75,7 @@ def kernel_for(op: Operator, type: TensorType) -> Kernel | None:
     return adapted(op, registration, type)
 
 
-def _only_default_layers(op: Operator, page: int) -> bool:
+def has_only_default_layers(op: Operator, page: int) -> bool:
     """Whether no layer above the backends has a kernel of somebody else's for calls on a page."""
     for slot in op.table:
         if isinstance(slot, str):
@@ -117,13 +120,13 @@ def _writing(op: Operator, functional: Operator, type: TensorType) -> Kernel | N
 
     def write_one(array: Any) -> Any:
         try:
-            return ufunc(array, out=array)
+            return ufunc(array, array)  # the output by position: by name it costs a tenth of the call
         except TypeError:  # refuses the dtypes, before it writes
             return general(array)
 
     def write_two(array: Any, other: Any) -> Any:  # spelled out: a call with a star costs more than the kernel
         try:
-            return ufunc(array, other, out=array)
+            return ufunc(array, other, array)
         except TypeError:
             return general(array, other)
 

@@ -6,7 +6,8 @@ anything else looks at them.
 
 from __future__ import annotations
 
-from math import inf, isfinite
+from collections.abc import Sequence
+from math import ceil, inf, isfinite
 from typing import Any
 
 from tensorplay_core.dispatch import devices
@@ -24,6 +25,11 @@ from tensorplay_core.types.promotion import promote, with_scalar
 
 CACHE_LIMIT = 4096
 HALVES = (dt.float16, dt.bfloat16)
+BOOL_REMEDIES = {
+    "neg": "x.eq(False) inverts a mask; convert with .to(dtype) to compute.",
+    "sub": "a.ne(b) is True where two masks differ; convert with .to(dtype) to compute.",
+}
+"""What was perhaps meant by an operator that takes no bool."""
 LARGE = 65504
 """The largest float16: numbers beyond it may overflow their dtype, of which array libraries warn."""
 
@@ -58,8 +64,14 @@ def compute_dtype(op: Operator, dtype: DType) -> DType:
     """Returns what an operator computes in, given the common dtype of its inputs.
 
     Raises:
-        DTypeError: the operator compares, and complex numbers have no order; or it is for real numbers only.
+        DTypeError: the operator compares, and complex numbers have no order; or it is for real numbers only; or it
+            computes with numbers, and the tensors are bool.
     """
+    if dtype.is_bool and "numeric" in op.tags:
+        raise DTypeError(
+            f"{op.display_name}: takes numbers, and the tensors are bool"
+            + fix(BOOL_REMEDIES.get(op.name.removesuffix("_"), "convert with .to(dtype)."))
+        )
     if dtype.is_complex and "ordered" in op.tags:
         raise DTypeError(
             f"{op.display_name}: complex numbers have no order, and the tensors are {dtype.name}"
@@ -132,15 +144,54 @@ def holds(dtype: DType, value: int) -> bool:
     return -(1 << bits) * dtype.is_signed <= value < 1 << bits
 
 
+def dtype_of_numbers(numbers: Sequence[Any], device: Device) -> DType:
+    """Returns the dtype of a new tensor that is made of Python numbers: the least that holds all of them.
+
+    Example:
+        >>> dtype_of_numbers([1, 2.5], Device("cpu")).name, dtype_of_numbers([True], Device("cpu")).name
+        ('float32', 'bool')
+    """
+    kind = max((SCALARS.index(number.__class__) for number in numbers), default=SCALARS.index(float))
+    dtype = (dt.bool_, dt.int64, dt.get_default_dtype(), dt.complex64)[kind]
+    return default_integer(device) if dtype is dt.int64 else dtype
+
+
 def check_fits(op: str, value: Any, dtype: DType) -> None:
-    """Refuses to fill a tensor with a number that its integer dtype cannot hold.
+    """Refuses to fill a tensor with a number that its dtype cannot hold; floats become infinite.
 
     Raises:
-        ValueRangeError: it is too large, infinite or NaN.
+        ValueRangeError: it is too large for an integer, infinite or NaN.
+        DTypeError: it is complex, and the tensor is real.
     """
+    if value.__class__ is complex and not (dtype.is_complex or dtype.is_bool):
+        raise DTypeError(
+            f"{op}: {value!r} is complex, and the tensor is {dtype.name}" + fix("use its .real, or a complex dtype.")
+        )
     finite = value.__class__ is int or (value.__class__ is float and isfinite(value))
     if dtype.is_integral and value.__class__ in (int, float) and not (finite and holds(dtype, int(value))):
-        raise ValueRangeError(f"{op}: {value!r} does not fit {dtype.name}")
+        raise ValueRangeError(
+            f"{op}: {value!r} does not fit {dtype.name}" + fix("choose a number in its range, or another dtype.")
+        )
+
+
+def check_created(op: str, numbers: Sequence[Any], dtype: DType) -> None:
+    """Refuses to make a tensor of numbers, or of a range between them, that its integer dtype cannot hold.
+
+    Raises:
+        ValueRangeError: naming the first or the last element.
+    """
+    if not dtype.is_integral:
+        return
+    if op == "arange":
+        start, end, step = numbers
+        whole = all(isinstance(number, int) for number in numbers)
+        try:
+            count = len(range(start, end, step)) if whole else ceil((end - start) / step)
+        except (ValueError, ArithmeticError):
+            return  # there is no such range, and its shape rule says why
+        numbers = (start, start + (count - 1) * step) if count > 0 else ()
+    for number in numbers:
+        check_fits(op, number, dtype)
 
 
 def cache_key(value: Any) -> Any:

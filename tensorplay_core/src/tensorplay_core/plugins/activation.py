@@ -52,7 +52,6 @@ def _activate(record: BackendRecord, prepared: Prepared) -> None:
 def _install(record: BackendRecord, api: DeviceAPI, count: int) -> None:
     record.survives_fork = bool(getattr(api, "survives_fork", True))
     guarded(record, "activate", lambda: devices.install(record.name, api, count, record.info.distribution))
-    tensor_type.renew(devices.entry(record.name))
 
 
 def deactivate(record: BackendRecord) -> LoadFailure | None:

@@ -233,22 +233,22 @@ class BackendManager(Catalogue):
         try:
             self._load(record, self.timeout)
         except BackendError:
-            if not early or record.stage not in ("register", "activate"):
+            if not early or not record.refused:
                 raise
-            for extender in early:
-                self._take_down(extender)
-                extender.state = State.DISCOVERED
-            record.state, record.reason, record.fix, record.error, record.traceback = State.DISCOVERED, "", "", None, ""
+            self._undo([*early, record])
             try:
                 self._load(record, self.timeout)
             finally:
-                for extender in early:
-                    self._try_quietly(extender)
+                self._try_each(early)
+
+    def _undo(self, records: list[BackendRecord]) -> None:
+        for record in records:
+            if record.active:
+                self._take_down(record)
+            record.forget_failure()
 
     def _load_composite(self) -> None:
-        composite = self._discovered().get(COMPOSITE)
-        if composite is not None:
-            self._try_quietly(composite)
+        self._try_each([record for record in [self._discovered().get(COMPOSITE)] if record is not None])
 
     def _extenders(self, device_type: str) -> list[BackendRecord]:
         return [
@@ -258,14 +258,20 @@ class BackendManager(Catalogue):
         ]
 
     def _load_extenders(self, device_type: str, holder: Holder) -> None:
-        for extender in self._extenders(device_type):
-            self._try_quietly(extender)
+        extenders = self._extenders(device_type)
+        early = [extender for extender in extenders if extender.active]
+        self._try_each(extenders)
+        rest = extenders[next((i for i, one in enumerate(extenders) if one.refused), len(extenders)) :]
+        if any(extender in early for extender in rest):  # loaded before one that they come after
+            self._undo([extender for extender in rest if extender.active or extender.refused])
+            self._try_each(rest)
         if self._lock.mine is holder:  # or the thread was given up, and nothing that it found counts
             self._ready |= {device_type}
 
-    def _try_quietly(self, extender: BackendRecord) -> None:
-        if extender.state is State.DISCOVERED:  # once: its failure is kept in its record and is not the device's
-            self._try(extender, self.timeout)
+    def _try_each(self, extenders: list[BackendRecord]) -> None:
+        for extender in extenders:
+            if extender.state is State.DISCOVERED:  # once: its failure is kept in its record and is not the device's
+                self._try(extender, self.timeout)
 
     def _try(self, record: BackendRecord, limit: float | None) -> None:
         try:

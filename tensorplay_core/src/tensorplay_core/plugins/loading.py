@@ -116,12 +116,15 @@ def keep(record: BackendRecord, failure: LoadFailure) -> None:
 def forget(record: BackendRecord, before: set[str]) -> None:
     """Drops what a failed load imported, so that a load after ``refresh()`` runs the code anew and not half of it.
 
-    Only modules that this load brought in and that lie in the plugin's own package go: others may be in use.
+    Only modules that this load brought in and that lie in the plugin's own package go: others may be in use. Where an
+    earlier load ran the plugin's, its code is kept, as it would not run again.
     """
+    module = record.info.module.partition(":")[0].strip()
+    if module in before:
+        return
     code, record.code = record.code, None
     if code is not None:
         _revoke(code.committed, code.operators)
-    module = record.info.module.partition(":")[0].strip()
     package = module.rpartition(".")[0] or module
     for name in [*sys.modules]:  # a copy: other threads import meanwhile
         if name not in before and (name == package or name.startswith(f"{package}.")):

@@ -44,7 +44,7 @@ def add(manager: BackendManager, xp: Any, name: str, options: Mapping[str, Any])
         raise BackendError(
             f"{CALL}: {composite.info.label} cannot make a backend of a module" + fix("install the release of core.")
         )
-    record = BackendRecord(_describe(xp, name, composite.info, plugin.tensorplay_device()))
+    record = BackendRecord(_describe(name, composite.info, plugin.tensorplay_device()))
     record.code = Made(plugin, xp, dict(options))
     manager.add(record)
     return manager.load(name)
@@ -113,14 +113,13 @@ def _module(xp: Any) -> str:
     return getattr(xp, "__name__", None) or type(xp).__name__
 
 
-def _describe(xp: Any, name: str, maker: BackendInfo, device: DeviceAPI) -> BackendInfo:
+def _describe(name: str, maker: BackendInfo, device: DeviceAPI) -> BackendInfo:
     """Returns the description; the kernels are those of composite, so its distribution is the one to turn to."""
-    module = f"{_module(xp)} {getattr(xp, '__version__', '')}".rstrip()
     return BackendInfo(
         name=name,
         distribution=maker.distribution,
         version=maker.version,
-        summary=f"the array module {module}, made a device by {CALL}",
+        summary=f"the array module {device.device_name(0)}, made a device by {CALL}",
         mutable=device.mutable,
         views=device.views,
     )

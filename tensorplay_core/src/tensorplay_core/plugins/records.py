@@ -167,6 +167,15 @@ class BackendRecord:
         """Whether the backend brings a device, rather than extending those of others."""
         return bool(self.info.devices)
 
+    @property
+    def refused(self) -> bool:
+        """Whether its kernels were refused, as those of another stood where they should."""
+        return self.state is State.ERROR and self.stage in ("register", "activate")
+
+    def forget_failure(self) -> None:
+        """Makes it one that was not tried yet."""
+        self.state, self.reason, self.fix, self.error, self.traceback = State.DISCOVERED, "", "", None, ""
+
     def as_dict(self) -> dict[str, Any]:
         """Returns the record as plain values, for ``--json``."""
         info = self.info

@@ -120,6 +120,7 @@ def format_tensor(
     device: str | None = None,
     requires_grad: bool = False,
     grad_fn: str | None = None,
+    tangent: str | None = None,
     prefix: str = "tensor(",
     has_data: bool = True,
 ) -> str:
@@ -133,6 +134,7 @@ def format_tensor(
         device: its name; None and ``"cpu"`` are not shown.
         requires_grad: whether it is a leaf that collects a gradient.
         grad_fn: the name of its node, such as ``"AddBackward"``, with or without ``<>``.
+        tangent: the repr of its tangent in an open dual level.
         prefix: how the text begins; a subclass gives its own name.
         has_data: False for a meta tensor: nothing is fetched, and size and dtype are always shown.
 
@@ -159,6 +161,8 @@ def format_tensor(
         suffixes.append(f"grad_fn=<{grad_fn.strip('<>')}>")
     elif requires_grad:
         suffixes.append("requires_grad=True")
+    if tangent is not None:
+        suffixes.append(f"tangent={tangent}")
     body = "..." if not has_data else "[]" if empty else _body(fetch, shape, dtype, len(prefix), options)
     return _join(prefix + body, suffixes, len(prefix), options)
 

@@ -1,9 +1,9 @@
-"""The tensor: five slots, and what can be said about a tensor without running an operator.
+"""The tensor: its slots, and what can be said about a tensor without running an operator.
 
 A tensor is an array of its backend, an interned type, an autograd node (None unless a gradient is recorded) and a
-version cell (None until somebody saves or views it). Methods that run operators or autograd live on the floors above,
-in classes that derive from :class:`TensorBase`; :func:`bind` puts them on :class:`Tensor`, and the type checker sees
-them as bases.
+version cell (None until somebody saves or views it); a view knows its base. Methods that run operators or autograd live
+on the floors above, in classes that derive from :class:`TensorBase`; :func:`bind` puts them on :class:`Tensor`, and the
+type checker sees them as bases.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, overload
 
+from tensorplay_core.dispatch import active
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.tensor_type import TensorType
 from tensorplay_core.errors import (
@@ -23,7 +24,8 @@ from tensorplay_core.errors import (
     fix,
 )
 from tensorplay_core.tensor.meta_array import MetaArray, NoArrayError, no_data
-from tensorplay_core.tensor.version import Version
+from tensorplay_core.tensor.version import Version, alias
+from tensorplay_core.tensor.views import fresh_node
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import DType
 
@@ -37,15 +39,28 @@ if TYPE_CHECKING:
 class TensorBase:
     """The slots of a tensor, and its metadata."""
 
-    __slots__ = ("__weakref__", "_array", "_grad", "_node", "_type", "_version")
+    __slots__ = ("__weakref__", "_array", "_edge", "_grad", "_type", "_version", "_view")
 
     _array: Any
     _type: TensorType
-    _node: Node | None
+    _edge: Node | None
     _version: Version | None
+    _view: tuple[Any, ...]
     _grad: Tensor | None
 
     __array_ufunc__ = None  # NumPy's operators leave mixed expressions to ours
+
+    @property
+    def _node(self) -> Node | None:
+        """The node. ``_edge`` is what the fast path reads; it is not set while a write to its memory made it stale."""
+        try:
+            return self._edge
+        except AttributeError:
+            return fresh_node(self)
+
+    @_node.setter
+    def _node(self, node: Node | None) -> None:
+        self._edge = node
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -124,6 +139,10 @@ class TensorBase:
         strides = self._type.api.strides(self._array)
         return strides if dim is None else strides[self._checked_dim("stride", dim)]
 
+    def storage_offset(self) -> int:
+        """Returns the place of the first element in the memory that it shares with its views, in elements."""
+        return self._type.api.storage_offset(self._array)
+
     def _checked_dim(self, method: str, dim: int) -> int:
         ndim = self.ndim
         if not hasattr(dim, "__index__"):
@@ -179,7 +198,7 @@ class TensorBase:
         if self.is_meta:
             raise NoArrayError(str(no_data("numpy")))
         if not force:
-            if self._node is not None and STATE.get().grad:
+            if STATE.get().grad and self._node is not None:
                 raise AutogradError(
                     "numpy: the tensor requires grad, which a NumPy array would lose" + fix("call .detach().numpy().")
                 )
@@ -271,10 +290,19 @@ class TensorBase:
             part = array[slices]
         return api.to_list(part)
 
+    def _tangent_text(self) -> str | None:
+        from tensorplay_core.tensor.dual import tangent_of
+
+        tangent = tangent_of(self)
+        return None if tangent is None else repr(tangent)
+
     def _text(self, has_data: bool) -> str:
         from tensorplay_core.tensor.printing import format_tensor
 
-        node = self._node
+        try:
+            node = self._node
+        except AutogradError:  # the view cannot be used where gradients are recorded, and can be looked at
+            node = None
         grad_fn = None if node is None or node.is_leaf else f"<{node.name}>"
         return format_tensor(
             self._fetch,
@@ -283,6 +311,7 @@ class TensorBase:
             device=None if self.device.type == "cpu" else str(self.device),
             requires_grad=node is not None and node.is_leaf,
             grad_fn=grad_fn,
+            tangent=self._tangent_text() if active.levels else None,
             has_data=has_data,
         )
 
@@ -318,6 +347,21 @@ def wrap(array: Any, type: TensorType, node: Node | None = None, version: Versio
     self = Tensor()
     self._array = array
     self._type = type
-    self._node = node
+    self._edge = node
     self._version = version
     return self
+
+
+def another(tensor: TensorBase, node: Node | None = None) -> Tensor:
+    """Returns another tensor over the same memory, which is no view: each sees what is written to the other.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> x = tp.zeros(2)
+        >>> _ = another(x).add_(1)
+        >>> x
+        tensor([1., 1.])
+    """
+    other = wrap(tensor._array, tensor._type, node)
+    alias(tensor, other)
+    return other

@@ -1,11 +1,13 @@
 """Version cells: how autograd notices that a tensor it saved was written to.
 
-A cell is shared by all tensors that share memory. It is a list, ``[number, shared]``, because a list is the cheapest
-mutable thing that Python makes (25 ns against 90 for a slotted object), and one is made for every saved result.
+A cell is shared by all tensors that share memory. It is a list, ``[number, views]``, because a list is the cheapest
+mutable thing that Python makes (25 ns against 90 for a slotted object), and one is made for every saved result. From
+the first view on it is longer: see :func:`extend`.
 """
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,7 +17,19 @@ if TYPE_CHECKING:
     from tensorplay_core.tensor.tensor import TensorBase
 
 Version = list[Any]
-"""``[number of writes so far, whether a view shares the memory]``; on a device that rebinds also a :class:`Family`."""
+"""``[number of writes so far, the views of the memory that are alive]``: False while there never was one."""
+LIVE, LIMIT, RESTRICTED, FAMILY = range(1, 5)
+"""Where a cell has the views, how many they may become before those that are gone are forgotten, whether there are some
+that no recorded write may concern, and on a device that rebinds the :class:`Family`.
+"""
+FEW = 16
+"""The least limit."""
+_lock = threading.RLock()
+"""Re-entrant, because the collector may run in here, and what it frees may take a view."""
+SHORTENING = threading.RLock()
+"""Held where the list of a cell's views is made shorter; to append to it takes none. Re-entrant, because what is freed
+meanwhile may write to a tensor in its turn.
+"""
 
 
 def version_of(tensor: TensorBase) -> Version:
@@ -34,17 +48,13 @@ def version_of(tensor: TensorBase) -> Version:
     return cell
 
 
-def share(base: TensorBase, view: TensorBase) -> None:
-    """Lets a view share its base's cell, and marks the cell as shared."""
-    cell = version_of(base)
-    cell[1] = True
-    view._version = cell
-
-
-def share_if_aliased(base: TensorBase, result: TensorBase) -> None:
-    """Shares the cell only where the result is a view: an operator such as ``reshape`` copies where it must."""
-    if base._type.api.may_alias(base._array, result._array):
-        share(base, result)
+def extend(cell: Version) -> list[Any]:
+    """Makes room in a cell for the views of its memory, at the first of them; returns the list of weak references."""
+    with _lock:
+        if cell[LIVE] is False:
+            cell[LIVE:] = [], FEW, False, None
+    live: list[Any] = cell[LIVE]
+    return live
 
 
 class Step(NamedTuple):
@@ -75,14 +85,16 @@ class Family:
 
     Attributes:
         array: the base's; kept here, for the base may be gone while views of it live.
+        lock: held while a write changes it and its members, so that threads that write to different parts lose nothing.
         members: by identity, the tensor and its path from the base, which is empty for the base itself.
     """
 
-    __slots__ = ("array", "members")
+    __slots__ = ("array", "lock", "members")
 
     def __init__(self, base: TensorBase) -> None:
         """See the class."""
         self.array = base._array
+        self.lock = threading.RLock()
         self.members: dict[int, tuple[weakref.ref[TensorBase], Path]] = {}
         self.add(base, ())
 
@@ -108,7 +120,7 @@ class Family:
 def family_of(tensor: TensorBase) -> Family | None:
     """Returns the family that a tensor belongs to, if it has one."""
     cell = tensor._version
-    return cell[2] if cell is not None and len(cell) > 2 else None
+    return cell[FAMILY] if cell is not None and len(cell) > FAMILY else None
 
 
 def share_as(base: TensorBase, view: TensorBase, step: Step | None) -> None:
@@ -119,34 +131,41 @@ def share_as(base: TensorBase, view: TensorBase, step: Step | None) -> None:
         view: the view.
         step: the operator that took it; None for another tensor over all of it.
     """
-    cell = version_of(base)
-    family = family_of(base)
-    if family is None:
-        family = Family(base)
-        cell.append(family)
-    path = family.path_of(base)
-    if path is None:  # unpacked from a node, and what it was is gone
-        cell = base._version = [cell[0], False]
-        family = Family(base)
-        cell.append(family)
-        path = ()
+    cell, family = version_of(base), family_of(base)
+    path = None if family is None else family.path_of(base)
+    if family is None or path is None:
+        if family is not None:  # unpacked from a node, and what it was is gone
+            cell = base._version = [cell[0], False]
+        family, path = Family(base), ()
+        extend(cell)
+        cell[FAMILY] = family
     if step is not None:
-        cell[1] = True
         path = (*path, step)
     view._version = cell
     family.add(view, path)
+
+
+def share_memory(one: TensorBase, other: TensorBase) -> bool:
+    """Whether a write to one tensor may be seen in another: they are one, or have one cell."""
+    return one is other or (one._version is not None and one._version is other._version)
 
 
 def alias(tensor: TensorBase, other: TensorBase) -> None:
     """Lets another tensor over the same array share the cell, so that each sees what is written to the other."""
     if tensor._type.rebinds:
         share_as(tensor, other, None)
-    else:
-        other._version = version_of(tensor)
+        return
+    cell = other._version = version_of(tensor)
+    if cell[LIVE]:  # the other may be one that overlaps itself: the fast path must not write to it unseen
+        cell[LIVE].append(weakref.ref(other))
+        if len(cell[LIVE]) > cell[LIMIT]:
+            prune(cell)
 
 
-def bump(tensor: TensorBase) -> None:
-    """Counts a write; nobody can have saved a tensor that has no cell."""
-    cell = tensor._version
-    if cell is not None:
-        cell[0] += 1
+def prune(cell: Version) -> None:
+    """Forgets the views that are gone."""
+    with SHORTENING:
+        live = cell[LIVE]
+        number = len(live)
+        live[:number] = [reference for reference in live[:number] if reference() is not None]
+        cell[LIMIT] = max(FEW, 2 * len(live))

@@ -62,11 +62,8 @@ DOMAINS: dict[str, dict[str, Domain]] = {
 
 # The kinds of dtype an operator takes: b bool, u unsigned, i signed, f floating, c complex; all where it is not listed.
 KINDS: dict[str, str] = {
-    **dict.fromkeys(("argmax", "max"), "buif"),
-    **dict.fromkeys(("neg", "sub"), "uifc"),
     **dict.fromkeys(("cross_entropy", "log_softmax", "rand", "randn", "softmax"), "f"),
     "mean": "fc",
-    "relu": "uif",
 }
 
 # The tags of operators that refuse complex numbers.
@@ -89,7 +86,7 @@ class Maker:
         self.schema = op.schema
         self.name = self.schema.name
         self.rule = op.shape
-        self.real = REAL & {*op.tags} != set()
+        self.real, self.numeric = REAL & {*op.tags} != set(), "numeric" in op.tags
         self.dtype: DType = by_name(dtype)
         self.random = random.Random(f"{seed} {self.schema.base_name} {dtype}")
         self.tensors = [a for a in self.schema.positional if a.type.is_tensor]
@@ -97,7 +94,9 @@ class Maker:
     @property
     def supported(self) -> bool:
         """Whether the operator takes this dtype."""
-        return self.dtype.kind in KINDS.get(self.name, "buifc") and not (self.real and self.dtype.is_complex)
+        if (self.real and self.dtype.is_complex) or (self.numeric and self.dtype.is_bool):
+            return False
+        return self.dtype.kind in KINDS.get(self.name, "buifc")
 
     @property
     def inexact(self) -> bool:

@@ -97,6 +97,9 @@ def reduction(make: Maker) -> Iterator[Sample]:
     if make.inexact:
         fill = (1.0, math.nan, 2.0)
         yield make.sample("nan", make.tensor((6,), fill=fill), smooth=False)
+    if make.inexact and not make.dtype.is_complex:
+        yield make.sample("infinite", make.tensor((6,), fill=(math.inf, -math.inf, 1.0)), smooth=False)
+        yield make.sample("one infinite", make.tensor((3,), fill=(-1.0, -math.inf, 2.0)), smooth=False)
     if make.has("dtype") and make.inexact:
         wide = "complex128" if make.dtype.is_complex else "float64"
         yield make.sample("dtype", make.tensor((2, 3)), dtype=Named("dtype", wide))
@@ -165,6 +168,7 @@ _VIEWS: dict[str, tuple[tuple[tuple[int, ...], tuple[Any, ...]], ...]] = {
         ((3,), ((2, 3),)),
         ((), ((2, 2),)),
         ((1,), ((0,),)),
+        ((0, 3), ((2, 0, 3),)),
         ((2, 3), ((2, 3),)),
     ),
     "squeeze": (
@@ -211,6 +215,8 @@ def cat(make: Maker) -> Iterator[Sample]:
         (((3,),), (0,)),
         (((0, 3), (2, 3)), (0,)),
         (((2, 0), (2, 0)), (1,)),
+        (((0,), (2, 3), (2, 1)), (1,)),
+        (((0,), (0,)), (0,)),
     )
     for shapes, rest in rows:
         yield make.sample(f"shapes {shapes} {rest}", [make.tensor(shape) for shape in shapes], *rest)

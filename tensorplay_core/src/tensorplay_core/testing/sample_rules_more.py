@@ -13,7 +13,7 @@ from tensorplay_core.testing.sample_maker import Maker
 from tensorplay_core.testing.sample_specs import Named, Sample
 
 # (shape, the indices as nested lists or None, the shape of the result)
-_INDEX: tuple[tuple[tuple[int, ...], list[Any], tuple[int, ...]], ...] = (
+INDEX: tuple[tuple[tuple[int, ...], list[Any], tuple[int, ...]], ...] = (
     ((5,), [[0, 2, 4]], (3,)),
     ((5,), [[1, 1, 3, 1]], (4,)),
     ((5,), [[-1, 0, -5]], (3,)),
@@ -28,10 +28,15 @@ _INDEX: tuple[tuple[tuple[int, ...], list[Any], tuple[int, ...]], ...] = (
     ((4,), [[True, False, True, True]], (3,)),
     ((2, 3), [[[True, False, True], [False, False, True]]], (3,)),
     ((4,), [[False] * 4], (0,)),
+    ((0, 3), [None, [2, 0]], (0, 2)),
+    ((2, 3), [True], (1, 2, 3)),
+    ((2, 3), [False], (0, 2, 3)),
+    ((2, 3), [True, [1, 0]], (2, 3)),
 )
 
 
-def _indices(make: Maker, lists: list[Any]) -> list[Any]:
+def indices(make: Maker, lists: list[Any]) -> list[Any]:
+    """Index tensors of nested lists; bools make a mask."""
     return [None if one is None else make.integers(one, "bool" if _is_mask(one) else "int64") for one in lists]
 
 
@@ -43,17 +48,17 @@ def _is_mask(data: Any) -> bool:
 
 def index(make: Maker) -> Iterator[Sample]:
     """Index tensors: repeated, negative, broadcast, apart, empty, 0-d, and masks."""
-    for shape, lists, _ in _INDEX:
-        yield make.sample(f"shape {shape} {lists}", make.tensor(shape), _indices(make, lists))
-    yield make.sample("strided", make.tensor((4, 3), "strided"), _indices(make, [[3, 0, 3]]))
+    for shape, lists, _ in INDEX:
+        yield make.sample(f"shape {shape} {lists}", make.tensor(shape), indices(make, lists))
+    yield make.sample("strided", make.tensor((4, 3), "strided"), indices(make, [[3, 0, 3]]))
 
 
 def input_sizes(make: Maker) -> Iterator[Sample]:
     """The gradients of index, select and slice."""
     if make.name == "index_backward":
-        for shape, lists, result in _INDEX:
+        for shape, lists, result in INDEX:
             grad = make.tensor(result, argument="grad")
-            yield make.sample(f"sizes {shape} {lists}", grad, shape, _indices(make, lists))
+            yield make.sample(f"sizes {shape} {lists}", grad, shape, indices(make, lists))
         return
     rows: dict[str, tuple[tuple[tuple[int, ...], tuple[Any, ...]], ...]] = {
         "select_backward": (((2, 3), (0, 1)), ((2, 3), (-1, -3)), ((3,), (0, 2)), ((2, 0), (0, 1))),
@@ -152,6 +157,7 @@ def cross_entropy(make: Maker) -> Iterator[Sample]:
     yield make.sample("ignore_index", logits, make.integers([1, -100, 3]))
     yield make.sample("ignore_index 0", logits, make.integers([1, 0, 3]), ignore_index=0)
     yield make.sample("label_smoothing", logits, classes, label_smoothing=0.25)
+    yield make.sample("no examples", make.tensor((0, 4)), make.integers([]), reduction="sum")
     yield make.sample("one example", make.tensor((4,)), make.integers(2))
     yield make.sample("pixels", make.tensor((2, 3, 2)), make.integers([[0, 2], [1, 1]]))
     probabilities = [[0.5, 0.25, 0.25, 0.0], [0.25] * 4, [0.0, 1.0, 0.0, 0.0]]

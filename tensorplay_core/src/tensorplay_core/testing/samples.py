@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator
 
 from tensorplay_core.errors import ArgumentError
 from tensorplay_core.testing import sample_rules as first
+from tensorplay_core.testing import sample_rules_indexing as indexing
 from tensorplay_core.testing import sample_rules_more as more
+from tensorplay_core.testing.sample_features import completed
 from tensorplay_core.testing.sample_maker import DOMAINS, KINDS, Described, Maker
 from tensorplay_core.testing.sample_specs import Domain, Named, Sample, TensorSpec
 
@@ -37,10 +39,11 @@ BY_RULE: dict[str, Table] = {
     **dict.fromkeys(
         ("expand", "permute", "reshape", "select", "slice", "squeeze", "transpose", "unsqueeze"), first.view
     ),
+    **indexing.BY_RULE,
 }
 
 # Operators whose arguments mean more than a shape rule knows.
-BY_NAME: dict[str, Table] = {"cross_entropy": more.cross_entropy}
+BY_NAME: dict[str, Table] = {"cross_entropy": more.cross_entropy, **indexing.BY_NAME}
 
 
 def samples(op: Described, *, dtype: str = "float64", seed: int = 0) -> Iterator[Sample]:
@@ -62,11 +65,13 @@ def samples(op: Described, *, dtype: str = "float64", seed: int = 0) -> Iterator
         'shape ()'
     """
     make = Maker(op, dtype, seed)
-    table = BY_NAME.get(make.name) or BY_RULE.get(op.shape or "")
+    base, *overload = make.name.split(".")
+    functional = ".".join([base.removesuffix("_"), *overload])  # an in-place form takes the calls of its operator
+    table = BY_NAME.get(make.name) or BY_NAME.get(functional) or BY_RULE.get(op.shape or "")
     if table is None:
         raise ArgumentError(
             f"there are no samples for {op.schema}: its shape rule {op.shape!r} has no table; "
             f"add one to BY_NAME or BY_RULE in tensorplay_core.testing.samples"
         )
     if make.supported:
-        yield from table(make)
+        yield from completed(op, table(make)) if make.inexact else table(make)

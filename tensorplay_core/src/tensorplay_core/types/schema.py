@@ -321,6 +321,11 @@ class OpSchema:
         return any(result.alias is not None and not result.alias.is_write for result in self.returns)
 
     @property
+    def returns_list(self) -> bool:
+        """Whether the one result is a list of tensors."""
+        return len(self.returns) == 1 and self.returns[0].type.is_tensor_list
+
+    @property
     def mutates(self) -> tuple[str, ...]:
         """The names of the arguments that are written to."""
         return tuple(argument.name for argument in self.arguments if argument.is_write)

@@ -295,6 +295,29 @@ def test_an_optional_input_that_is_absent(made: Made) -> None:
     assert (to_x.tolist(), to_w.tolist()) == ([5.0, 6.0], [1.0, 2.0])
 
 
+@pytest.mark.parametrize(
+    ("formula", "alpha", "beta", "expected"),
+    [
+        ("grad * (alpha / beta)", 1.0, 0.0, tp.inf),
+        ("grad * (-alpha / beta)", 1.0, 0.0, -tp.inf),
+        ("grad * (alpha / (beta * 2) + 1)", 3.0, 2.0, 1.75),
+        ("grad * alpha ** beta", 0.0, -1.0, tp.inf),
+        ("grad * alpha ** (beta - 1)", 3.0, 3.0, 9.0),
+        ("grad * (1e200 * alpha) ** beta", 1e100, 2.0, tp.inf),
+        ("grad / beta", 1.0, 0.0, tp.inf),
+    ],
+)
+def test_numbers_divide_and_overflow_as_elements_do(
+    made: Made, formula: str, alpha: float, beta: float, expected: float
+) -> None:
+    nodes = made(
+        "- func: f(Tensor self, Scalar alpha, Scalar beta) -> Tensor\n",
+        f"- name: f(Tensor self, Scalar alpha, Scalar beta) -> Tensor\n  self: {formula}\n",
+    )
+    (to_x,) = run(nodes.FBackward, tp.ones(2), leaf(1.0, 2.0), alpha, beta)
+    assert to_x.tolist() == [expected, expected]
+
+
 def test_a_list_of_tensors_that_is_saved(made: Made) -> None:
     nodes = made(
         "- func: f(Tensor self, Tensor?[] others) -> Tensor\n",

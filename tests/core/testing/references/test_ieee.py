@@ -107,6 +107,7 @@ def test_powers_and_quotients_of_complex_numbers():
         ("pow", (NAN, 0.0), 1.0),
         ("pow", (1.0, NAN), 1.0),
         ("pow", (-1.0, INF), 1.0),
+        ("pow", (-0.0, -1 + 2.0**-53), INF),
         ("pow", (-2.0, 0.5), NAN),
         ("pow", (-10.0, 309.0), -INF),
         ("pow", (-10.0, 310.0), INF),

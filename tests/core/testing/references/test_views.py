@@ -35,7 +35,7 @@ NUMPY = {
     "unsqueeze": np.expand_dims,
     "select": lambda x, dim, index: np.take(x, index, axis=dim),
     "slice": sliced,
-    "cat": lambda tensors, dim=0: np.concatenate(tensors, axis=dim),
+    "cat": lambda tensors, dim=0: np.concatenate([x for x in tensors if x.shape != (0,)] or tensors, axis=dim),
     "copy_": lambda x, source: np.broadcast_to(source, x.shape).astype(x.dtype),
 }
 

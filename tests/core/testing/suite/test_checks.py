@@ -10,12 +10,12 @@ import pytest
 
 import tensorplay as tp
 from tensorplay_core.dispatch import fallbacks
-from tensorplay_core.errors import ArgumentError
+from tensorplay_core.errors import ArgumentError, BackendError
 from tensorplay_core.testing.references import names as referenced
 from tensorplay_core.testing.suite import Profile
-from tensorplay_core.testing.suite.checks import ON_THE_DEVICE, OPERATOR_CHECKS, applies, run, steps
-from tensorplay_core.testing.suite.outcome import AREAS, DEVICE_CHECKS, FAILED, GAP, OK, Outcome
-from tensorplay_core.testing.suite.subject import Subject, chosen, operators
+from tensorplay_core.testing.suite.checks import ON_THE_DEVICE, OPERATOR_CHECKS, applies, check, gaps_of, run, steps
+from tensorplay_core.testing.suite.outcome import AREAS, DEVICE_CHECKS, FAILED, GAP, OK, Outcome, parts
+from tensorplay_core.testing.suite.subject import QUICK, Subject, chosen, operators
 
 
 @pytest.fixture
@@ -87,6 +87,58 @@ def test_a_gap_of_one_dtype_leaves_the_others_checked(library):
     assert {one.dtype for one in found if one.status == GAP} == {"int32"}
     assert FAILED not in {one.status for one in found}
     assert "float32" in {one.dtype for one in found if one.status == OK}
+
+
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        ("exp:out", "'exp:out': never: no), and it works: take it out of the profile"),
+        ("exp:threads", "'exp:threads': never: no), and it works: take it out of the profile"),
+        ("exp[float16]", "'exp[float16]': never: no), and it works: take it out of the profile"),
+        ("maximum[complex64]", "'maximum[complex64]': never: no), and there is nothing to check of it"),
+    ],
+)
+def test_a_gap_that_is_none_fails(key, says):
+    subject = Subject("loopback", profile=Profile(never={key: "no"}))
+    found = [one for area in ("forward", "out", "threads") for one in of_area(subject, parts(key)[0], area)]
+    assert {says in one.what for one in found if one.status == FAILED} == {True}
+
+
+def of_area(subject: Subject, name: str, area: str) -> list[Outcome]:
+    return list(check(operators()[name], area, subject, gaps_of(subject)))
+
+
+def test_a_gap_of_an_area_that_an_operator_has_not_is_refused():
+    subject = Subject("loopback", profile=Profile(never={"eq:gradient": "no"}))
+    with pytest.raises(ArgumentError, match="there is no gradient of eq"):
+        list(run(subject, chosen(("exp",)), device=False))
+
+
+def test_a_quick_run_of_a_device_without_the_usual_dtypes_takes_others_of_each_kind():
+    subject = Subject("loopback", quick=True)
+    for has, checked in (
+        (subject.dtypes, QUICK),
+        (("float64", "int64", "bool"), ("float64", "int64", "bool")),
+        (("bfloat16", "float64"), ("bfloat16",)),
+        (("uint8", "int32", "complex128"), ("int32", "complex128")),
+    ):
+        subject.dtypes = has
+        assert {*subject.checked_dtypes} == {*checked}
+
+
+def test_a_device_without_floating_dtypes_is_checked_in_threads_too():
+    subject = Subject("loopback", quick=True)
+    subject.dtypes, subject.integer = ("int32", "bool"), "int32"
+    found = of_area(subject, "add", "threads")
+    assert {(one.dtype, one.status) for one in found} == {("int32", OK), ("bool", OK)}
+
+
+def test_a_device_whose_dtypes_have_other_names_is_refused(monkeypatch):
+    api = Subject("loopback").api
+    monkeypatch.setattr(type(api), "dtypes", {"f4": "f4"}, raising=False)
+    monkeypatch.setitem(api.__dict__, "dtypes", {"f4": "f4"})
+    with pytest.raises(BackendError, match=r"none of TensorPlay's dtypes: bool, uint8.*; its own are \['f4'\]"):
+        Subject("loopback")
 
 
 def test_the_same_seed_finds_the_same(library):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
+import importlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+import yaml
 
 BENCHMARKS = Path(__file__).parents[4] / "benchmarks"
 SOURCE = b"""\
@@ -23,13 +25,15 @@ def kernel(self, dim: int = 0, flag: "bool" = False):
 """
 
 
-@pytest.fixture(scope="module")
-def sites() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("sites", BENCHMARKS / "suite_mutations_sites.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def sites(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module("suite_mutations_sites")
+
+
+@pytest.fixture
+def judged(sites: ModuleType) -> ModuleType:
+    return importlib.import_module("suite_mutations_judged")
 
 
 def test_mutations_change_one_place_and_keep_the_lines(sites: ModuleType) -> None:
@@ -56,10 +60,102 @@ def test_a_draw_repeats_and_spreads(sites: ModuleType) -> None:
     assert {mutation.file for mutation in one} == {f"{n}.py" for n in range(5)}
 
 
+def identities(sites: ModuleType, source: bytes, before: str = "0", after: str = "1") -> list[Any]:
+    found = sites.Sites("a.py", source).found
+    return [one.identity for one in found if (one.before, one.after) == (before, after)]
+
+
+def test_an_identity_does_not_depend_on_where_the_function_is(sites: ModuleType) -> None:
+    [one] = identities(sites, SOURCE)
+    assert identities(sites, b"import os\n\n\ndef other():\n    return 0\n\n\n" + SOURCE)[1:] == [one]
+    indented = b"class A:\n" + b"".join(b"    " + line for line in SOURCE.splitlines(keepends=True))
+    [inside] = identities(sites, indented)
+    assert inside.source == one.source and inside.function == "A.kernel"
+
+
+def test_an_identity_changes_with_its_function_and_with_no_other(sites: ModuleType) -> None:
+    outer = b"def outer():\n    x = 0\n    def inner():\n        return 0\n    return x, inner\n"
+    first, second = identities(sites, outer)
+    assert (first.function, second.function) == ("outer", "outer.inner")
+    changed, same = identities(sites, outer.replace(b"x, inner", b"inner, x"))
+    assert changed.source != first.source and same == second
+    assert {one.source for one in identities(sites, outer.replace(b"return 0", b"return 0 + x"))}.isdisjoint(
+        {first.source, second.source}
+    )
+
+
+def test_the_same_change_twice_in_one_function_is_two_mutations(sites: ModuleType) -> None:
+    found = identities(sites, b"def f(a):\n    if a < 0:\n        return 0\n    return max(0, a)\n")
+    assert [one.nth for one in found] == [0, 1, 2]
+    assert len({one.source for one in found}) == 1 and len({*found}) == 3
+
+
+def test_every_mutation_of_a_package_has_an_identity_of_its_own(sites: ModuleType) -> None:
+    import tensorplay_composite
+
+    found = sites.sites(Path(tensorplay_composite.__file__).parent, "arrays/*.py")
+    assert len(found) > 500 and len({one.identity for one in found}) == len(found)
+
+
+def test_what_changes_nothing_by_its_form_is_no_mutation(sites: ModuleType) -> None:
+    source = b"""\
+def f(xp, values):
+    for value in values:
+        if value:
+            continue
+        try:
+            xp.sum(value, axis=0)
+        except ValueError:
+            continue
+"""
+    found = {(one.line, one.kind) for one in sites.Sites("a.py", source).found}
+    assert (4, "statement dropped") in found
+    assert not {(8, "statement dropped"), (6, "sign of axis changed")} & found
+
+
+def test_an_entry_is_written_read_and_expires(judged: ModuleType, sites: ModuleType, tmp_path: Path) -> None:
+    found = sites.Sites("a.py", SOURCE).found
+    one = next(one for one in found if one.before == "0")
+    path = tmp_path / "judged.yaml"
+    path.write_text(judged.entry_text(one, judged.EQUIVALENT, "dim is never 0"))
+    assert judged.judged(path) == {one.identity: (judged.EQUIVALENT, "dim is never 0")}
+    assert judged.expired(judged.judged(path), found) == []
+    changed = sites.Sites("a.py", SOURCE.replace(b"dim + 1", b"dim + 2")).found
+    assert judged.expired(judged.judged(path), changed) == [one.identity]
+    assert judged.expired(judged.judged(path), sites.Sites("b.py", SOURCE).found) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"reason": " "}, "needs a reason"),
+        ({"verdict": "fine"}, "one of equivalent, cost only, survives"),
+        ({"line": 3}, "is no entry"),
+    ],
+)
+def test_an_entry_that_says_too_little_is_refused(
+    judged: ModuleType, sites: ModuleType, tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    entry = yaml.safe_load(judged.entry_text(sites.Sites("a.py", SOURCE).found[0], judged.COST, "a cache"))[0]
+    path = tmp_path / "judged.yaml"
+    path.write_text(yaml.safe_dump([{**entry, **change}]))
+    with pytest.raises(ValueError, match=message):
+        judged.judged(path)
+    path.write_text(yaml.safe_dump([entry, entry]))
+    with pytest.raises(ValueError, match="twice"):
+        judged.judged(path)
+
+
+def test_the_entries_can_be_read(judged: ModuleType) -> None:
+    assert all(entry.reason for entry in judged.judged(BENCHMARKS / "data" / "suite_mutations.yaml").values())
+
+
 def test_the_suite_kills_mutations_of_a_kernel_and_the_script_counts_them() -> None:
     command = [sys.executable, BENCHMARKS / "suite_mutations.py", "--count=3", "--seed=4", "--op=relu", "--json"]
     done = subprocess.run([*command, "--least=0"], capture_output=True, text=True, check=True, timeout=300)
     found = json.loads(done.stdout)
-    assert found["mutations"] == 3 == found["killed"] + found["survived"] + found["changing_nothing"]
+    lived = found["survived"] + found["equivalent"] + found["cost_only"]
+    assert found["mutations"] == 3 == found["killed"] + lived
     killed = [one for one in found["verdicts"] if one["killed"]]
-    assert killed and all("relu" in one["killed"] or "device" in one["killed"] for one in killed)
+    assert killed and {one["how"] for one in killed} <= {"quick", "whole"}
+    assert all(one["device"] in ("loopback", "strict", "narrow") for one in killed)

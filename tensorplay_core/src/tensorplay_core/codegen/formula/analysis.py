@@ -25,11 +25,15 @@ METADATA_METHODS = {
     "dim": "ndim",
     "numel": "numel",
     "stride": "stride",
+    "storage_offset": "storage_offset",
     "is_complex": "is_complex",
 }
 PRESENT = "present"  # `x is None`, `x is not None`: whether an optional tensor was given
 LENGTH = "length"  # `len(tensors)`
-METADATA_KINDS = ("shape", "ndim", "numel", "dtype", "device", "stride", "is_complex", PRESENT, LENGTH)
+METADATA_KINDS = (
+    *("shape", "ndim", "numel", "dtype", "device", "stride", "storage_offset", "is_complex"),
+    *(PRESENT, LENGTH),
+)
 PYTHON_FUNCTIONS = frozenset({"len"})  # besides operators and helpers
 
 GRAD, GRADS, NEEDS = "grad", "grads", "needs"
@@ -46,6 +50,7 @@ class Scope:
         others: the remaining arguments.
         outputs: the operator's results: ``result``, or their own names.
         gradients: the indices of the outputs that have a gradient.
+        listed: whether the one result is a list of tensors, whose gradients are the list ``grads``.
         tangents: whether ``x_t`` (and ``x_p``, the primal) may be written, as in a forward-mode rule.
     """
 
@@ -54,6 +59,7 @@ class Scope:
     others: frozenset[str]
     outputs: tuple[str, ...]
     gradients: tuple[int, ...] = (0,)
+    listed: bool = False
     tangents: bool = False
 
     @classmethod
@@ -71,6 +77,7 @@ class Scope:
             others=frozenset(a.name for a in arguments if not a.type.holds_tensors),
             outputs=schema.return_names,
             gradients=tuple(i for i, flag in enumerate(flags) if flag),
+            listed=schema.returns_list,
             tangents=tangents,
         )
 
@@ -81,7 +88,7 @@ class Scope:
 
     def names(self) -> list[str]:
         """Everything that may be written, for suggestions."""
-        tangents = [f"{name}_t" for name in self.tensors | self.lists] if self.tangents else list(RESERVED)
+        tangents = [f"{name}_t" for name in sorted(self.tensors | self.lists)] if self.tangents else list(RESERVED)
         return sorted(self.inputs) + list(self.outputs) + tangents
 
     def tangent_of(self, name: str) -> str | None:
@@ -277,6 +284,8 @@ class _Walk:
             self.sets["tangents" if name.endswith("_t") else "values"].add(tangent)
         elif name == GRAD and not scope.tangents:
             self.gradient_of_the_output(expr)
+        elif name == GRADS and scope.listed and not scope.tangents:
+            self.gradients.add(0)
         elif name in (GRADS, NEEDS) and not scope.tangents:
             what = "an output's number, grads[0]" if name == GRADS else "an input's name, needs[self]"
             raise FormulaError(f"'{name}' is indexed with {what}", "", expr.position)
@@ -286,6 +295,9 @@ class _Walk:
 
     def gradient_of_the_output(self, expr: Expr) -> None:
         gradients = self.scope.gradients
+        if self.scope.listed:
+            reason = "the result is a list of tensors, and 'grads' is that of their gradients"
+            raise FormulaError(reason, "", expr.position)
         if len(gradients) != 1:
             reason = (
                 "'grad' is used, but no output is differentiable"

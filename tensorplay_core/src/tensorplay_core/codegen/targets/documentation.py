@@ -36,7 +36,10 @@ _OF_ONE = {
     "bool": "the result is bool",
 }
 """Those of an operator with one input."""
-_REFUSED = {"ordered": "complex numbers, which have no order, are refused", "real": "complex numbers are refused"}
+_REFUSED = {
+    "ordered": "complex numbers, which have no order, are refused", "real": "complex numbers are refused",
+    "numeric": "bool is refused",
+}  # fmt: skip
 AUTOCAST = {
     "lower_precision_fp": "computes in the dtype that autocast is open with",
     "fp32": "computes in float32",

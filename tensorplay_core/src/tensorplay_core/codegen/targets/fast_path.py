@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from tensorplay_core.codegen.context import CodegenContext, constant, indent, tuple_lines, wrapped
 from tensorplay_core.codegen.contract import Derivative, NativeFunction
 from tensorplay_core.codegen.signatures import NOT_PROMOTED, default_text, promoted, takes_numbers
-from tensorplay_core.codegen.targets.node_plan import Plan, plan
+from tensorplay_core.codegen.targets.node_plan import Plan, owned, plan
 from tensorplay_core.types.schema import Argument
 
 RESULT_TYPES = {
@@ -36,6 +36,8 @@ def fast_body(
         names: argument to the Python text that stands for it: the parameter, or a default where there is none.
         keywords: whether the function has the keyword-only parameters and ``out``.
     """
+    if function.composite == "implicit":
+        return _decomposing(context, function, names)
     tensors = [a for a in function.schema.positional if a.type.is_tensor]
     typed = promoted(function) or tuple(tensors)
     first = names[typed[0].name]
@@ -51,6 +53,19 @@ def fast_body(
         "    pass",
     ]
     return body
+
+
+def _decomposing(context: CodegenContext, function: NativeFunction, names: Mapping[str, str]) -> list[str]:
+    """Returns the statements that run an operator's Composite kernel, which the type's slot holds."""
+    first, *others = (names[a.name] for a in function.schema.positional)
+    call = f"{first}._type.{context.slot_name(function)}({', '.join([first, *others])})"
+    return [
+        "try:",
+        "    if not active.special:",
+        f"        return {call}  # type: ignore[no-any-return]",
+        "except Exception:  # whatever it is, the slow path meets it again and says it properly",
+        "    pass",
+    ]
 
 
 def scalar_lines(function: NativeFunction, names: Mapping[str, str]) -> list[str]:
@@ -88,7 +103,7 @@ def _conditions(
     if "*out" in names and keywords:
         conditions.append(f"{names['*out']} is None")
     if derivative is None and not _never_differentiable(function):
-        conditions += [f"{names[a.name]}._node is None" for a in typed]
+        conditions += [f"{names[a.name]}._edge is None" for a in typed]
     return [*conditions, "not active.special"]  # a special type's slots stay unresolved, and so send the call away
 
 
@@ -109,22 +124,45 @@ def _result(
     context: CodegenContext, function: NativeFunction, names: Mapping[str, str], derivative: Derivative | None
 ) -> list[str]:
     # A view has the very type of its base, so that one of an inference tensor is one itself, wherever it is taken.
-    type = "t" if function.schema.is_view else f"t.{RESULT_TYPES[function.promote]}"
-    lines = ["y = Tensor()", "y._array = r", f"y._type = o = {type}", "y._version = None"]
-    if function.schema.is_view:
-        share = "share_if_aliased" if "may_copy" in function.tags else "share"
-        lines.append(f"{share}({names[function.schema.arguments[0].name]}, y)")
+    is_view = function.schema.is_view
+    type = "t" if is_view else f"t.{RESULT_TYPES[function.promote]}"
+    lines = ["y = Tensor()", "y._array = r", f"y._type = o = {type}"]
     inference = ["if active.inference and STATE.get().inference:", "    y._type = o.inference_twin"]
+    if not is_view:
+        lines.append("y._version = None")
+    else:
+        lines += _sharing(function, names)
+        inference = []
     if derivative is None:
-        return [*lines, "y._node = None", *inference, "return y"]
+        return [*lines, "y._edge = None", *inference, "return y"]
     node = plan(derivative)
     edges = {name: f"n{i}" for i, name in enumerate(node.inputs)}
-    lines += [f"{edges[name]} = {names[name]}._node" for name in node.inputs]
+    lines += [f"{edges[name]} = {names[name]}._edge" for name in node.inputs]
     present = " or ".join(f"{edge} is not None" for edge in edges.values())
     present = f"({present})" if len(edges) > 1 else present
     lines.append(f"if {present} and (not active.grad_off or STATE.get().grad):")
     lines += indent(_attach(node, function, names, edges))
-    return [*lines, "else:", *indent(["y._node = None", *inference]), "return y"]
+    return [*lines, "else:", *indent(["y._edge = None", *inference]), "return y"]
+
+
+def _sharing(function: NativeFunction, names: Mapping[str, str]) -> list[str]:
+    """Returns the statements that make a result a view; inline where its base has views and gradients are on."""
+    first, *others = function.schema.positional
+    base = names[first.name]
+    taken = ", ".join([constant(function.base_name), *(owned(a, names[a.name]) for a in others)])
+    if "may_copy" in function.tags:
+        return [f"share_if_aliased({base}, y, {taken})"]
+    return [
+        f"v = {base}._version",
+        "if v is None or not v[1] or active.grad_off:",
+        f"    share({base}, y, {taken})",
+        "else:",
+        "    y._version = v",
+        f"    y._view = ({base}, {taken})",
+        "    v[1].append(ref(y))",
+        "    if len(v[1]) > v[2]:",
+        "        prune(v)",
+    ]
 
 
 def _attach(node: Plan, function: NativeFunction, names: Mapping[str, str], edges: dict[str, str]) -> list[str]:
@@ -133,7 +171,7 @@ def _attach(node: Plan, function: NativeFunction, names: Mapping[str, str], edge
     items = node.fast_items(names, edges, types)
     return [
         *(["y._version = w = [0, False]"] if node.saves_result else []),
-        f"y._node = n = {constant(function.base_name)}.node()",
+        f"y._edge = n = {constant(function.base_name)}.node()",
         "n.number = next_number()",
         f"n.edges = ({', '.join(every)}{',' if len(every) == 1 else ''})",
         "n.type = o",

@@ -38,6 +38,7 @@ _IMPORTS = {
     "Sequence": "from collections.abc import Sequence",
     "inf": "from math import inf",
     "Any": "from typing import Any",
+    "ref": "from weakref import ref",
     "overload": "from typing import overload",
     "next_number": "from tensorplay_core.autograd.node import next_number",
     "active": "from tensorplay_core.dispatch import active",
@@ -52,8 +53,9 @@ _IMPORTS = {
     "spread": "from tensorplay_core.ops.frontend import spread",
     "scalar_like": "from tensorplay_core.ops.typing_rules import scalar_like",
     "Tensor": "from tensorplay_core.tensor.tensor import Tensor",
-    "share": "from tensorplay_core.tensor.version import share",
-    "share_if_aliased": "from tensorplay_core.tensor.version import share_if_aliased",
+    "prune": "from tensorplay_core.tensor.version import prune",
+    "share": "from tensorplay_core.tensor.views import share",
+    "share_if_aliased": "from tensorplay_core.tensor.views import share_if_aliased",
     "version_of": "from tensorplay_core.tensor.version import version_of",
     "dtypes": "from tensorplay_core.types import dtype as dtypes",
     "Device": "from tensorplay_core.types.device import Device",
@@ -293,7 +295,11 @@ def _statements(
     several = spread(function)
     if several is not None:
         size = names[several.name]
-        body.append(f'{size} = spread({names["*"]}, {size}, "{function.name}")')
+        given = names["*"]
+        call = f'{size} = spread({given}, {size}, "{function.name}")'
+        # Of a view the usual call, with two sizes or more, is told here: the call costs a tenth of it.
+        usual = [f"if {size} is None and len({given}) > 1:", f"    {size} = {given}  # type: ignore[assignment]"]
+        body += [*usual, "else:", f"    {call}"] if function.schema.is_view else [call]
     for name, second in sig.numpy_names:
         argument = function.schema.argument(name)
         default = default_text(argument) if argument is not None and argument.default is not None else "None"

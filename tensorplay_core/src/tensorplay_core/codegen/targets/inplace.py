@@ -107,7 +107,7 @@ def _fast(context: CodegenContext, member: Member, names: Mapping[str, str]) -> 
             assert argument.default is not None
             compares = "is" if argument.default.value is None else "=="
             conditions.append(f"{names[argument.name]} {compares} {default_text(argument)}")
-    nodes = " and ".join(f"{x}._node is None" for x in (target, *others))
+    nodes = " and ".join(f"{x}._edge is None" for x in (target, *others))
     conditions += ["not (active.special or active.inference or t.inference)"]
     conditions += ["(v is None or not v[1])"]
     conditions += [f"({nodes} or active.grad_off and not STATE.get().grad)"]

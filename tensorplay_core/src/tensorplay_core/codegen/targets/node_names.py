@@ -75,11 +75,17 @@ def _renamed(derivative: Derivative, new: Mapping[str, str]) -> Derivative:
         attrs.evolve(f, targets=tuple(new.get(t, t) for t in f.targets), expr=_rewritten(f.expr, new))
         for f in derivative.formulas
     )
+    tangents = {f"{name}{end}": f"{other}{end}" for name, other in new.items() for end in ("_t", "_p")}
+    forward = tuple(
+        attrs.evolve(f, targets=tuple(new.get(t, t) for t in f.targets), expr=_rewritten(f.expr, {**tangents, **new}))
+        for f in derivative.forward
+    )
     scope = Scope.of(schema, derivative.output_differentiability)
     return attrs.evolve(
         derivative,
         function=attrs.evolve(derivative.function, schema=schema),
         formulas=formulas,
+        forward=forward,
         not_differentiable=tuple(new.get(name, name) for name in derivative.not_differentiable),
         analysis=analyze(scope, {f.key: f.expr for f in formulas}),
     )

@@ -15,6 +15,7 @@ from tensorplay_core.codegen.contract import Derivative
 from tensorplay_core.codegen.formula.analysis import LENGTH, PRESENT
 from tensorplay_core.codegen.formula.rewrite import saved_name
 from tensorplay_core.codegen.targets.node_edges import kept_lengths
+from tensorplay_core.types.schema import Argument
 
 
 @attrs.frozen
@@ -48,9 +49,10 @@ class Plan:
     @property
     def kind(self) -> str | None:
         """The node's kind, where it is not the plain one: the engine frees a node that saved tensors."""
-        if len(self.derivative.schema.returns) > 1:
-            return "MULTIPLE"
-        return "SAVING" if any(entry.kind != "value" for entry in self.saved) else None
+        saving = any(entry.kind != "value" for entry in self.saved)
+        if len(self.derivative.schema.returns) > 1 or self.derivative.scope.listed:
+            return "MULTIPLE" if saving else "PLAIN_MULTIPLE"
+        return "SAVING" if saving else None
 
     @property
     def saves_input(self) -> tuple[str, ...]:
@@ -102,11 +104,7 @@ class Plan:
     def _owned(self, entry: Saved, text: str) -> str:
         """Returns the text of a value that nobody can change later: a list of the caller's as a tuple."""
         argument = self.derivative.schema.argument(entry.name)
-        if argument is None or not argument.type.is_list:
-            return text
-        alone = [f"{text} is None"] * argument.type.is_optional
-        alone += [f"{text}.__class__ is int"] * (argument.type.list_size is not None)
-        return f"{text} if {' or '.join(alone)} else tuple({text})" if alone else f"tuple({text})"
+        return text if argument is None else owned(argument, text)
 
     @property
     def saves_result(self) -> bool:
@@ -138,6 +136,15 @@ def _renamed(text: str, rename: Mapping[str, str], result: str, derivative: Deri
     return rename.get(head, head) + rest
 
 
+def owned(argument: Argument, text: str) -> str:
+    """Returns the text of an argument's value that nobody can change later: a list of the caller's as a tuple."""
+    if not argument.type.is_list:
+        return text
+    alone = [f"{text} is None"] * argument.type.is_optional
+    alone += [f"{text}.__class__ is int"] * (argument.type.list_size is not None)
+    return f"{text} if {' or '.join(alone)} else tuple({text})" if alone else f"tuple({text})"
+
+
 _METADATA = {
     "shape": "{0}.shape",
     "ndim": "{0}.ndim",
@@ -145,6 +152,7 @@ _METADATA = {
     "dtype": "{0}.dtype",
     "device": "{0}.device",
     "stride": "{0}.stride()",
+    "storage_offset": "{0}.storage_offset()",
     "is_complex": "{0}.is_complex()",
     PRESENT: "{0} is not None",
 }

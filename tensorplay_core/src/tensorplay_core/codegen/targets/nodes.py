@@ -64,6 +64,10 @@ def emitted(context: CodegenContext, derivative: Derivative, expr: Expr) -> Expr
                 # Asked inline: the call would cost a tenth of the multiplication that it stands in.
                 is_complex = ast.Attribute(ast.Attribute(operand, "_type"), "is_complex")
                 return ast.Conditional(node, is_complex, operand, position=node.position)
+            case ast.Binary(operator="/" | "**" as operator, left=left, right=right) if _raise(derivative, left, right):
+                function = "H.quotient" if operator == "/" else "H.power"
+                numbers = ast.transform(left, replace), ast.transform(right, replace)
+                return ast.Call(function, numbers, position=node.position)
             case ast.Name(name="grad") if several:  # the only one of several outputs that has a gradient
                 index = ast.Number(str(derivative.scope.gradients[0]))
                 return ast.Index(ast.Name("grads"), (index,), position=node.position)
@@ -76,6 +80,24 @@ def emitted(context: CodegenContext, derivative: Derivative, expr: Expr) -> Expr
     return ast.transform(expr, replace)
 
 
+def _raise(derivative: Derivative, left: Expr, right: Expr) -> bool:
+    """Whether Python may raise for two operands: both are numbers, where a tensor's elements become infinite or NaN."""
+    return _is_number(derivative, left) and _is_number(derivative, right) and not isinstance(right, ast.Number)
+
+
+def _is_number(derivative: Derivative, expr: Expr) -> bool:
+    match expr:
+        case ast.Number() | ast.Constant():
+            return True
+        case ast.Name(name=name):
+            return name in derivative.scope.others
+        case ast.Unary(operator="-", operand=operand) | ast.Method(object=operand, name="conj"):
+            return _is_number(derivative, operand)
+        case ast.Binary(left=left, right=right) | ast.Conditional(then=left, otherwise=right):
+            return _is_number(derivative, left) and _is_number(derivative, right)
+    return False
+
+
 def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
     """Yields the name and the text of each file."""
     for family, functions in context.families.items():
@@ -85,7 +107,7 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
         taken = {*context.formula_imports, *map(node_name, derivatives)}
         classes = [_node(context, d, *apart(d, taken)) for d in derivatives]
         text = "\n".join("\n".join(c) for c in classes)
-        used = [kind for kind in ("MULTIPLE", "SAVING") if f"kind = {kind}" in text]
+        used = [kind for kind in ("MULTIPLE", "PLAIN_MULTIPLE", "SAVING") if f"kind = {kind}" in text]
         used += [name for name in ("record", "save", "unpack") if f"{name}(" in text.replace(".record(", "")]
         used += ["Gradients", "Node"]
         constants = sorted(set(_CONSTANT.findall(text)))
@@ -131,6 +153,8 @@ def _node(context: CodegenContext, derivative: Derivative, own: Derivative, give
         body.append("pointwise = True")
     if plan_.saves_input:
         body.append(f"saves_input = {plan_.saves_input!r}".replace("'", '"'))
+    if plan_.saved:
+        body += tuple_lines("saved_names = ", [f'"{given.get(e.name, e.name)}"' for e in plan_.saved], 112)
     body += ["", "@staticmethod", *_record(plan_, name), "", *_backward(context, plan_)]
     return [f"class {name}(Node):", *indent(body)]
 
@@ -182,7 +206,7 @@ def _assignment(name: str, expr: Expr) -> list[str]:
 
 def _backward(context: CodegenContext, plan: Plan) -> list[str]:
     derivative = plan.derivative
-    gradient = "grads" if len(derivative.schema.returns) > 1 else "grad"
+    gradient = "grads" if len(derivative.schema.returns) > 1 or derivative.scope.listed else "grad"
     body: list[str] = ['"""See the class."""']
     names = [f"{local(derivative, 'saved')}_{e.name}" if e.kind != "value" else e.name for e in plan.saved]
     if names:

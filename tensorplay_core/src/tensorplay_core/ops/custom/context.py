@@ -11,7 +11,8 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tensorplay_core.autograd.node import MULTIPLE, Output, Saved, save, unpack
+from tensorplay_core.autograd.kept import Saved
+from tensorplay_core.autograd.node import Output, save, unpack
 from tensorplay_core.errors import AutogradError, fix
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 
@@ -120,7 +121,7 @@ class Context:
         assert self._node is not None
         node, graph = self._node
         y = unpack(kept.saved, node, kept.name, graph, own=kept.result >= 0)
-        if kept.result >= 0 and node.kind == MULTIPLE and graph:
+        if kept.result >= 0 and node.several and graph:
             type = node.type[kept.result]
             y._node = Output(node, kept.result, type, node.shape[kept.result]) if type.dtype.is_inexact else None
         return y

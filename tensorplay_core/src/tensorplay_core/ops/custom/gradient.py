@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, ClassVar
 
-from tensorplay_core.autograd.engine import freed
+from tensorplay_core.autograd.kept import freed
 from tensorplay_core.autograd.modes import no_grad
 from tensorplay_core.autograd.node import MULTIPLE, SAVING, Gradients, Node, record
 from tensorplay_core.dispatch.key_set import KeySet
@@ -199,7 +199,7 @@ class CustomNode(Node):
 
     def _grads(self, grad: Any, state: State) -> list[Any]:
         """Returns one gradient per result: a list of them for a list of tensors, None for what is no tensor."""
-        if self.kind == SAVING:
+        if not self.several:
             return [grad]
         flat = iter([self._zeros(i) if g is None and state.materialize else g for i, g in enumerate(grad)])
         found: list[Any] = []

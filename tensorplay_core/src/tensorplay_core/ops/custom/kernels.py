@@ -14,7 +14,8 @@ from tensorplay_core.dispatch.operator import Operator, location
 from tensorplay_core.errors import KernelError, KernelMissing, NoDataError, RegistrationError, fix
 from tensorplay_core.ops.arguments import Plan, named_tensors, plan_of, python_scalar, tensors_in
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
-from tensorplay_core.tensor.version import share_if_aliased
+from tensorplay_core.tensor.version import share_memory, version_of
+from tensorplay_core.tensor.views import FUNCTION, is_part_of, relate
 
 _NUMBERS: dict[str, tuple[type, ...]] = {
     "int": (int,),
@@ -278,8 +279,16 @@ def _check_memory(
         for argument, tensor in _sharing(op, promised.alias.before, args, kwargs):
             if argument.is_write and value is not tensor:
                 raise wrong(op, function, f"did not return its argument {argument.name}", f"return {argument.name}.")
-            if value._version is None or value._version is not tensor._version:
-                share_if_aliased(tensor, value)
+            if not share_memory(value, tensor):
+                _share(op, tensor, value, args, kwargs)
+
+
+def _share(op: Operator, base: Any, view: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Makes a result a view of an argument if it is one; only that of the first can have its node made anew."""
+    if is_part_of(base, view._array):
+        view._version = version_of(base)
+        first = bool(args) and base is args[0]
+        relate(base, view, op, args[1:], kwargs, restricted="" if first else FUNCTION)
 
 
 def _check_unrecorded(op: Operator, function: Callable[..., Any], value: Any) -> None:

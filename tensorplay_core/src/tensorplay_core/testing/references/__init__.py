@@ -11,7 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tensorplay_core.testing.references import activation, creation, indexing, linalg, nn, pointwise, reduction, views
+from tensorplay_core.testing.references import (
+    activation,
+    creation,
+    indexing,
+    linalg,
+    nn,
+    parts,
+    pointwise,
+    reduction,
+    scatter,
+    views,
+)
 from tensorplay_core.testing.references.array import Array
 from tensorplay_core.testing.references.creation import PROPERTIES
 from tensorplay_core.testing.references.reference import Mismatch, Reference
@@ -21,7 +32,7 @@ from tensorplay_core.types.dtype import by_name
 __all__ = ["PROPERTIES", "UNSPECIFIED", "Array", "Mismatch", "Reference", "names", "reference"]
 
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
-_FAMILIES = (activation, creation, indexing, linalg, nn, pointwise, reduction, views)
+_FAMILIES = (activation, creation, indexing, linalg, nn, parts, pointwise, reduction, scatter, views)
 _TABLE: dict[str, Reference] = {name: entry for family in _FAMILIES for name, entry in family.REFERENCES.items()}
 
 

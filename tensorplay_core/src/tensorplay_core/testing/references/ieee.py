@@ -96,11 +96,16 @@ def pow(a: float, b: float) -> float:
     try:
         return math.pow(a, b)
     except OverflowError:
-        return -math.inf if a < 0 and b % 2 == 1 else math.inf
+        return -math.inf if a < 0 and _odd(b) else math.inf
     except ValueError:
         if a:
             return math.nan
-        return math.copysign(math.inf, a) if b % 2 == 1 else math.inf
+        return math.copysign(math.inf, a) if _odd(b) else math.inf
+
+
+def _odd(x: float) -> bool:
+    """Whether a number is an odd integer; ``%`` would round what is next to one."""
+    return abs(math.fmod(x, 2)) == 1
 
 
 def maximum(a: float, b: float) -> float:

@@ -19,17 +19,26 @@ from tensorplay_core.testing.references.views import selected, sliced
 from tensorplay_core.types.dtype import by_name
 
 
-def _by_dim(indices: Sequence[Array | None]) -> list[Array | None]:
-    """Returns one index a dim: a mask is replaced by the places where it is true, an index for each of its dims."""
+def _by_dim(shape: Shape, indices: Sequence[Array | None]) -> tuple[list[Array | None], list[int], list[int]]:
+    """Returns one index a dim, and the sizes and strides of the dims.
+
+    A mask is replaced by the places where it is true, an index for each of its dims; one of no dims is about a dim of
+    one element that is put before those which are left.
+    """
     found: list[Array | None] = []
+    sizes, strides = list(shape), list(strides_of(shape))
     for index in indices:
         if index is None or index.dtype != "bool":
             found.append(index)
             continue
         true = [place for place, value in enumerate(index.data) if value]
+        if not index.shape:
+            sizes.insert(len(found), 1)
+            strides.insert(len(found), 0)
+            found.append(Array((len(true),), [0] * len(true), "int64"))
         for size, stride in zip(index.shape, strides_of(index.shape), strict=True):
             found.append(Array((len(true),), [place // stride % size for place in true], "int64"))
-    return found
+    return found, sizes, strides
 
 
 def gathered(shape: Shape, indices: Sequence[Array | None]) -> tuple[Shape, list[int]]:
@@ -38,9 +47,9 @@ def gathered(shape: Shape, indices: Sequence[Array | None]) -> tuple[Shape, list
     The index arrays broadcast together. Their dims stand where the first of them stood if they are neighbours, else in
     front, as in NumPy and PyTorch.
     """
-    arrays = _by_dim(indices)
+    arrays, sizes, strides = _by_dim(shape, indices)
+    shape = tuple(sizes)
     dims = [d for d, index in enumerate(arrays) if index is not None]
-    strides = strides_of(shape)
     if not dims:
         return shape, list(range(math.prod(shape)))
     picked = broadcast_shape(*[index.shape for index in arrays if index is not None])

@@ -143,7 +143,7 @@ _TABLE: dict[str, tuple[Any, dict[str, float]]] = {
     "exp": (pointwise("float", kinds(ieee.exp, ieee.cexp)), budget(4, complex=32)),
     "expm1": (pointwise("float", kinds(ieee.expm1, ieee.cexpm1)), budget(6, half=3, complex=64)),
     "log": (pointwise("float", kinds(ieee.log, ieee.clog)), budget(4, complex=256)),
-    "log1p": (pointwise("float", kinds(ieee.log1p, ieee.clog1p)), budget(6, complex=256)),
+    "log1p": (pointwise("float", kinds(ieee.log1p, ieee.clog1p)), budget(6, complex=8)),
     "sin": (pointwise("float", kinds(ieee.sin, ieee.csin)), budget(4, complex=32)),
     "cos": (pointwise("float", kinds(ieee.cos, ieee.ccos)), budget(4, complex=32)),
     "tanh": (pointwise("float", kinds(ieee.tanh, ieee.ctanh), _tanh_slack), budget(8, complex=32)),

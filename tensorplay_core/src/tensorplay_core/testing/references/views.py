@@ -115,7 +115,7 @@ def slice(self: Array, dim: int = 0, start: int | None = None, end: int | None =
 def cat(tensors: Sequence[Array], dim: int = 0) -> Array:
     """Joins along an existing dim, in the dtype that all have in common."""
     dtype = common_dtype(tensors).name
-    arrays = [array.cast(dtype) for array in tensors]
+    arrays = [array.cast(dtype) for array in tensors if array.shape != (0,)] or [tensors[0].cast(dtype)]
     first = arrays[0].shape
     d = dim_of(dim, len(first))
     widths = [math.prod(array.shape[d:]) for array in arrays]

@@ -2,7 +2,7 @@
 
     from tensorplay_core.testing.suite import *
     BACKEND = "foo"
-    PROFILE = Profile(never={"matmul[int64]": "the device has no 64-bit integers"})
+    PROFILE = Profile(never={"matmul[int64]": "the library multiplies no matrices of integers"})
 
 The file may also set ``SEED`` (repeat a run), ``QUICK = True`` and ``OPERATORS`` (names; the others are left out).
 ``tensorplay backends check foo`` runs it without pytest, which is imported only when the names of its face are.

@@ -1,4 +1,4 @@
-"""Which calls the suite makes: the samples of an operator's shape rule with fresh numbers, and larger inputs.
+"""Which calls the suite makes: the samples of an operator's shape rule with fresh numbers.
 
 The samples' own numbers are multiples of 1/8, which float16 holds; a kernel that computes in less than its dtype would
 pass. So numbers get random digits of the dtype's full length, except where a sample is about its numbers.
@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from tensorplay_core.dispatch.operator import Operator
-from tensorplay_core.testing.references.rounding import round_to
+from tensorplay_core.testing.references.rounding import format_of, round_to
 from tensorplay_core.testing.sample_maker import DOMAINS
-from tensorplay_core.testing.sample_specs import ANY, Named, values
+from tensorplay_core.testing.sample_specs import Named
 from tensorplay_core.testing.samples import samples
 from tensorplay_core.testing.suite.given import Given, described, mapped, tensors_of
 from tensorplay_core.testing.suite.subject import Subject
@@ -37,6 +37,7 @@ class Case(NamedTuple):
         kwargs: keyword arguments.
         dtype: the dtype of its tensors.
         smooth: whether a numerical gradient means something here.
+        shared: whether its tensors are one, given several times.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Case(NamedTuple):
     kwargs: dict[str, Any]
     dtype: str
     smooth: bool = False
+    shared: bool = False
 
     @property
     def tensors(self) -> list[Given]:
@@ -69,13 +71,37 @@ def suited(subject: Subject, case: Case) -> Case | None:
     """Returns a case as a device can be asked for it, with its own default integer; None where it lacks a dtype."""
     if subject.integer != "int64":
         case = case.replaced(lambda given: given._replace(dtype=subject.integer) if given.dtype == "int64" else given)
+    if subject.profile.flushes:
+        case = case.replaced(normal)
     return case if subject.has(*case.needs) else None
+
+
+def normal(given: Given) -> Given:
+    """Returns a tensor with the smallest normal number in the place of those below it, which a device may take for 0.
+
+    Example:
+        >>> normal(Given((2,), [-1e-320, 1.0], "float64")).data
+        [-2.2250738585072014e-308, 1.0]
+    """
+    form = format_of(given.dtype)
+    if form is None:
+        return given
+    tiny = form.tiny
+
+    def real(value: float) -> float:
+        return math.copysign(tiny, value) if 0 < abs(value) < tiny else value
+
+    data = [complex(real(v.real), real(v.imag)) if v.__class__ is complex else real(v) for v in given.data]
+    return given._replace(data=data, spelled="")
 
 
 def on_samples(subject: Subject, op: Operator, dtype: str, area: str = "forward") -> Iterator[Case]:
     """Yields the samples of an operator with fresh numbers, and one with integers of the dtype's whole range."""
+    from tensorplay_core.testing.suite.further_cases import further_cases  # here, for it stands on this module
+
     rng = subject.rng(op.display_name, dtype, area)
     wide: Case | None = None
+    plain: Case | None = None
     for sample in samples(op, dtype=dtype, seed=rng.getrandbits(32)):
         args = tuple(map(described, sample.args))
         kwargs = {name: described(value) for name, value in sample.kwargs.items()}
@@ -84,10 +110,15 @@ def on_samples(subject: Subject, op: Operator, dtype: str, area: str = "forward"
             continue
         expanded = any(given.layout == "expanded" for given in case.tensors)
         yield case.replaced(lambda given: fresh(given, rng)) if sample.smooth or expanded else case
-        if wide is None and sample.smooth and any(len(given.data) > 1 for given in case.tensors):
-            wide = case
+        if sample.smooth and any(len(given.data) > 1 for given in case.tensors):
+            wide = wide or case
+            plain = plain or (case if len({given.shape for given in case.tensors}) == 1 else None)
     if wide is not None and takes_any_integer(op, dtype):
         yield wide.replaced(lambda given: whole_range(given, rng), "integers of the whole range")
+    for case in further_cases(op, dtype, rng, plain):
+        fitting = suited(subject, case)
+        if fitting is not None:
+            yield fitting
 
 
 def takes_any_integer(op: Operator, dtype: str) -> bool:
@@ -143,195 +174,3 @@ def whole_range(given: Given, rng: random.Random) -> Given:
     rows = given.shape[0] if given.layout == "expanded" and given.shape else 1
     data = [rng.getrandbits(bits) for _ in range(len(given.data) // rows)] if rows else []
     return given._replace(data=round_to(data * rows, given.dtype))
-
-
-# ------------------------------------------------------------------------------------------------------ larger inputs
-
-
-class Pen:
-    """Writes the larger calls of one operator: it knows the dtype, the sizes and the layouts.
-
-    Args:
-        op: the operator.
-        dtype: the dtype of its tensors.
-        rng: what numbers are drawn from.
-        size: about how many elements a tensor has.
-        layouts: the layouts to draw from.
-        period: after how many elements the numbers repeat; 0 for never.
-    """
-
-    def __init__(
-        self, op: Operator, dtype: str, rng: random.Random, size: int, layouts: tuple[str, ...], period: int = 0
-    ) -> None:
-        """See the class."""
-        self.op, self.dtype, self.rng, self.size, self.layouts, self.period = op, dtype, rng, size, layouts, period
-        self.columns = 4 * period or rng.randrange(5, 12)
-        self.rows = size // self.columns + 1
-        self.names = [a.name for a in op.schema.positional if a.type.is_tensor]
-        self.any_integer = takes_any_integer(op, dtype) and rng.random() < 0.5
-
-    def tensor(self, *shape: int, argument: str = "self", dtype: str = "", layout: str = "") -> Given:
-        """Describes a tensor."""
-        dtype = dtype or ("bool" if argument == "condition" else self.dtype)
-        count = math.prod(shape)
-        drawn = min(count, self.period or count)
-        domain = DOMAINS.get(self.op.name, {}).get(argument, ANY)
-        data = values(self.rng, drawn, by_name(dtype), domain)
-        given = Given(shape, round_to(data, dtype), dtype)
-        given = whole_range(given, self.rng) if self.any_integer else fresh(given, self.rng)
-        repeated = (given.data * (count // drawn + 1))[:count] if drawn else []
-        return given._replace(
-            data=repeated, layout=layout or self.rng.choice(self.layouts), period=drawn if drawn < count else 0
-        )
-
-    def integers(self, count: int, below: int) -> Given:
-        """Describes indices."""
-        if not self.period:
-            return Given((count,), [self.rng.randrange(-below, below) for _ in range(count)], "int64")
-        step = self.rng.choice((7919, 7927, 7933))
-        spelled = f"[{step} * i % {below} - {below // 2} for i in range({count})]"
-        return Given((count,), [step * i % below - below // 2 for i in range(count)], "int64", spelled=spelled)
-
-    @property
-    def matrix(self) -> Given:
-        """A matrix of the size."""
-        return self.tensor(self.rows, self.columns)
-
-
-Call = tuple[tuple[Any, ...], dict[str, Any]]
-
-
-def _pointwise(pen: Pen) -> Iterator[Call]:
-    n, r, c = pen.size, pen.rows, pen.columns
-    more = {"alpha": 3} if pen.op.schema.argument("alpha") is not None and pen.dtype != "bool" else {}
-    shapes: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
-        ((n,), (n,)),
-        ((r, c), (c,)),
-        ((r, 1), (r, c)),
-        ((2, r, c), (r, 1)),
-    ]
-    for one, other in shapes[: 2 if pen.period else 4]:
-        tensors = [pen.tensor(*(one, other)[i % 2], argument=name) for i, name in enumerate(pen.names)]
-        yield tuple(tensors), more if len(one) > 1 else {}
-
-
-def _reduction(pen: Pen) -> Iterator[Call]:
-    yield (pen.tensor(pen.size),), {}
-    if pen.op.schema.argument("dim") is not None:
-        yield (pen.matrix, 0), {}
-        yield (pen.matrix, -1, True), {}
-
-
-def _along_a_dim(pen: Pen) -> Iterator[Call]:
-    for dim in (0, -1):
-        yield (pen.matrix, dim), {}
-
-
-def _view(pen: Pen) -> Iterator[Call]:
-    r, c = pen.rows, pen.columns
-    rest: dict[str, tuple[Any, ...]] = {
-        "expand": ((pen.rng.randrange(2, 4), r, c),), "permute": ((1, 0),), "reshape": ((c, r),),
-        "select": (-1, c - 1), "slice": (0, 1, -1, 2), "squeeze": (), "transpose": (0, 1), "unsqueeze": (1,),
-    }  # fmt: skip
-    yield (pen.matrix, *rest[pen.op.shape or ""]), {}
-
-
-def _cat(pen: Pen) -> Iterator[Call]:
-    for dim in (0, 1):
-        yield ([pen.matrix, pen.matrix, pen.matrix], dim), {}
-    yield ([pen.tensor(0), pen.tensor(pen.size), pen.tensor(0)], 0), {}
-
-
-def _matmul(pen: Pen) -> Iterator[Call]:
-    if pen.period:
-        yield (pen.tensor(370, 3), pen.tensor(3, 371)), {}
-        yield (pen.tensor(2, pen.size), pen.tensor(pen.size, argument="other")), {}
-        return
-    r, c, k = (pen.rng.randrange(3, 20) for _ in range(3))
-    yield (pen.tensor(r, k), pen.tensor(k, c, argument="other")), {}
-    yield (pen.tensor(2, r, k), pen.tensor(k, c, argument="other")), {}
-
-
-def _linear(pen: Pen) -> Iterator[Call]:
-    r, c, k = (365, 361, 3) if pen.period else (pen.rng.randrange(3, 20) for _ in range(3))
-    yield (pen.tensor(r, k), pen.tensor(c, k), pen.tensor(c)), {}
-
-
-def _index(pen: Pen) -> Iterator[Call]:
-    yield (pen.tensor(pen.size), [pen.integers(pen.size, pen.size)]), {}
-    yield (pen.matrix, [pen.integers(pen.rows // 2, pen.rows)]), {}
-
-
-def _scatter(pen: Pen) -> Iterator[Call]:
-    n, r, c = pen.size, pen.rows, pen.columns
-    if pen.op.name == "index_backward":
-        yield (pen.tensor(n, argument="grad"), (n,), [pen.integers(n, n)]), {}
-    elif pen.op.name == "select_backward":
-        yield (pen.tensor(c, argument="grad"), (r, c), 0, r - 1), {}
-    elif pen.op.name == "slice_backward":
-        yield (pen.tensor(r // 2, c, argument="grad"), (r, c), 0, 1, 1 + 2 * (r // 2), 2), {}
-
-
-def _write(pen: Pen) -> Iterator[Call]:
-    rest = {"copy_": lambda: (pen.tensor(pen.columns),), "fill_": lambda: (1,)}.get(pen.op.name, tuple)
-    yield (pen.matrix, *rest()), {}
-
-
-def _sized(pen: Pen) -> Iterator[Call]:
-    rest = (1,) if pen.op.schema.argument("fill_value") is not None else ()
-    yield ((pen.rows, pen.columns), *rest), {"dtype": Named("dtype", pen.dtype), "device": Named("device", "")}
-
-
-def _counting(pen: Pen) -> Iterator[Call]:
-    given = {"device": Named("device", "")}
-    if pen.op.shape == "eye":
-        yield (pen.columns, pen.columns + 100), {"dtype": Named("dtype", pen.dtype), **given}
-        return
-    yield (3, 3 + 2 * pen.size, 2), given
-    if not pen.period and by_name(pen.dtype).kind in "uif":
-        typed = {"dtype": Named("dtype", pen.dtype), **given}
-        yield (3, 3 + 2 * (pen.size % 50), 2), typed
-        yield (1.5, 9.0, 0.75), typed
-
-
-def _cross_entropy(pen: Pen) -> Iterator[Call]:
-    classes = pen.integers(pen.rows, pen.columns)
-    wrapped = [value % pen.columns for value in classes.data]
-    spelled = classes.spelled and f"[c % {pen.columns} for c in {classes.spelled}]"
-    classes = classes._replace(data=wrapped, spelled=spelled)
-    yield (pen.matrix, classes), {"reduction": "none" if pen.period else "mean"}
-
-
-LARGER: dict[str, Callable[[Pen], Iterator[Call]]] = {
-    "same": lambda pen: ((args, {}) for args in ((pen.tensor(pen.size),), (pen.matrix,))),
-    "broadcast": _pointwise, "write": _write, "reduction": _reduction, "max_dim": _along_a_dim,
-    "dimwise": _along_a_dim, "cat": _cat, "matmul": _matmul, "linear": _linear, "index": _index,
-    "input_sizes": _scatter, "sized": _sized, "eye": _counting, "arange": _counting,
-    **dict.fromkeys(
-        ("expand", "permute", "reshape", "select", "slice", "squeeze", "transpose", "unsqueeze"), _view
-    ),
-}  # fmt: skip
-
-
-def larger(
-    subject: Subject, op: Operator, dtype: str, area: str, size: int, layouts: tuple[str, ...], period: int = 0
-) -> Iterator[Case]:
-    """Yields calls of an operator with about ``size`` elements in each tensor; none where no table speaks of it.
-
-    Args:
-        subject: the device.
-        op: the operator.
-        dtype: the dtype of its tensors.
-        area: the check that asks, whose stream of random numbers is used.
-        size: about how many elements.
-        layouts: what to draw layouts from.
-        period: after how many elements the numbers repeat; 0 for never.
-    """
-    table = _cross_entropy if op.name == "cross_entropy" else LARGER.get(op.shape or "")
-    if table is None or next(samples(op, dtype=dtype), None) is None:
-        return
-    pen = Pen(op, dtype, subject.rng(op.display_name, dtype, area, str(size)), size, layouts, period)
-    for args, kwargs in table(pen):
-        case = suited(subject, Case(f"about {size} elements", args, kwargs, dtype))
-        if case is not None:
-            yield case

@@ -12,24 +12,31 @@ from importlib.util import find_spec
 
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.errors import ArgumentError, fix
-from tensorplay_core.testing.suite.calls import REFUSALS, Skip
+from tensorplay_core.testing.suite.calls import ENDS, REFUSALS, Skip
 from tensorplay_core.testing.suite.device_checks import pickling, plugin, transfers
+from tensorplay_core.testing.suite.formulas import formulas
 from tensorplay_core.testing.suite.forward import forward, layouts, threads
 from tensorplay_core.testing.suite.gradients import gradient, has_gradient, second
 from tensorplay_core.testing.suite.large import large
+from tensorplay_core.testing.suite.numbers_kept import memory
 from tensorplay_core.testing.suite.outcome import (
     AREAS,
     DEVICE_CHECKS,
     FAILED,
     GAP,
+    IDLE,
+    NOTHING,
     Finding,
     Gaps,
     Outcome,
     Profile,
+    parts,
 )
+from tensorplay_core.testing.suite.program import runnable
 from tensorplay_core.testing.suite.random_numbers import random
 from tensorplay_core.testing.suite.refusals import errors
-from tensorplay_core.testing.suite.subject import Subject, inplace_of, strict
+from tensorplay_core.testing.suite.shared_memory import views
+from tensorplay_core.testing.suite.subject import Subject, inplace_of, operators, strict
 from tensorplay_core.testing.suite.writes import has_out, inplace, out
 
 OPERATOR_CHECKS: dict[str, Callable[[Subject, Operator], Iterator[Outcome]]] = {
@@ -38,6 +45,7 @@ OPERATOR_CHECKS: dict[str, Callable[[Subject, Operator], Iterator[Outcome]]] = {
 }  # fmt: skip
 ON_THE_DEVICE: dict[str, Callable[[Subject], Iterator[Outcome]]] = {
     "plugin": plugin, "transfers": transfers, "random": random, "pickle": pickling,
+    "memory": memory, "views": views, "formulas": formulas,
 }  # fmt: skip
 assert [*OPERATOR_CHECKS] == [*AREAS] and [*ON_THE_DEVICE] == [*DEVICE_CHECKS]
 
@@ -59,14 +67,22 @@ def check(op: Operator, area: str, subject: Subject, gaps: Gaps) -> Iterator[Out
     if gaps.whole(name) and area != "forward":
         yield Outcome(name, area, GAP, what=gaps.declared[name])
         return
-    for outcome in guarded(name, area, OPERATOR_CHECKS[area](subject, op)):
-        yield from gaps.judge(outcome)
+    yield from _judged(name, area, OPERATOR_CHECKS[area](subject, op), subject, gaps)
 
 
 def check_device(name: str, subject: Subject, gaps: Gaps) -> Iterator[Outcome]:
     """Checks one thing of a device apart from its operators: one of ``DEVICE_CHECKS``."""
-    for outcome in guarded(name, "device", ON_THE_DEVICE[name](subject)):
-        yield from gaps.judge(outcome)
+    yield from _judged(name, "device", ON_THE_DEVICE[name](subject), subject, gaps)
+
+
+def _judged(name: str, area: str, outcomes: Iterator[Outcome], subject: Subject, gaps: Gaps) -> Iterator[Outcome]:
+    """Yields what a check yields, set against the gaps, and then the gaps that nothing fell under."""
+    found = []
+    for outcome in guarded(name, area, outcomes):
+        found.append(outcome)
+        yield from gaps.judge(outcome._replace(program=runnable(outcome.program, subject.device)))
+    if not subject.quick:  # which leaves out dtypes
+        yield from gaps.idle(name, area, found)
 
 
 def guarded(name: str, area: str, outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
@@ -76,10 +92,12 @@ def guarded(name: str, area: str, outcomes: Iterator[Outcome]) -> Iterator[Outco
         try:
             yield from outcomes
         except Skip:
-            pass
+            yield Outcome(name, area, NOTHING)
         except Finding as finding:
             yield Outcome(name, area, FAILED, what=finding.what, program=finding.program, refused=finding.refused)
-        except Exception as error:
+        except ENDS:
+            raise
+        except BaseException as error:
             refused = isinstance(error, REFUSALS)
             yield Outcome(name, area, FAILED, what=f"raised {type(error).__name__}: {error}", refused=refused)
     for one in warned:
@@ -102,6 +120,20 @@ def applies(op: Operator, area: str) -> bool:
     return area not in special or bool(special[area](op))
 
 
+def gaps_of(subject: Subject) -> Gaps:
+    """Returns the gaps that a device's backend declares.
+
+    Raises:
+        ArgumentError: one is of an area in which its operator is never checked.
+    """
+    known = operators()
+    for key in subject.profile.gaps:
+        name, _, area = parts(key)
+        if area and not applies(known[name], area):
+            raise ArgumentError(f"Profile: {key!r}: there is no {area} of {name}, so nothing is checked of it{IDLE}")
+    return Gaps(subject.profile)
+
+
 def run(
     subject: Subject,
     names: dict[str, Operator],
@@ -117,7 +149,7 @@ def run(
         device: check what is not an operator's, too.
         started: is told what is checked next: an operator and an area, or a check of the device and an empty text.
     """
-    gaps = Gaps(subject.profile)
+    gaps = gaps_of(subject)
     for name, area in steps(names, device=device, quick=subject.quick):
         started(name, area)
         if area:
@@ -129,18 +161,27 @@ def run(
 def profile_of(name: str) -> Profile:
     """Returns the profile that a backend's own package declares: ``PROFILE`` of ``<package>.conformance``.
 
+    A device that a program made of an array module has that which the maker of its kernels knows of the module:
+    ``NAMESPACES`` of ``tensorplay_composite.conformance``, by the module's name.
+
     Raises:
         ArgumentError: it is there and is no Profile.
     """
     from tensorplay_core.plugins import public as backends
 
-    module = backends.info(name).info.module
-    package = (module or "").partition(":")[0].partition(".")[0]
+    record = backends.info(name)
+    made = record.made
+    module = (record.info.module or "").partition(":")[0] if made is None else type(made.plugin).__module__
+    package = module.partition(".")[0]
     if not package or find_spec(package) is None or find_spec(f"{package}.conformance") is None:
         return Profile()
-    found = getattr(import_module(f"{package}.conformance"), "PROFILE", None)
+    declared, where = import_module(f"{package}.conformance"), f"{package}.conformance.PROFILE"
+    found = getattr(declared, "PROFILE", None)
+    if made is not None:
+        of = getattr(made.xp, "__name__", "")
+        found, where = getattr(declared, "NAMESPACES", {}).get(of), f"{package}.conformance.NAMESPACES[{of!r}]"
     if found is None:
         return Profile()
     if not isinstance(found, Profile):
-        raise ArgumentError(f"{package}.conformance.PROFILE must be a Profile, not {type(found).__name__}")
+        raise ArgumentError(f"{where} must be a Profile, not {type(found).__name__}")
     return found

@@ -6,6 +6,7 @@ import copy
 import math
 import pickle
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -14,7 +15,7 @@ from tensorplay_core.errors import TensorPlayError
 from tensorplay_core.plugins import public as backends
 from tensorplay_core.testing.references.rounding import UNSPECIFIED, format_of, round_to
 from tensorplay_core.testing.suite.calls import LIMIT, REFUSALS, Skip, bits_of
-from tensorplay_core.testing.suite.given import LAYOUTS, Given
+from tensorplay_core.testing.suite.given import LAYOUTS, Given, literal
 from tensorplay_core.testing.suite.outcome import FAILED, NOTHING, OK, Finding, Outcome
 from tensorplay_core.testing.suite.program import shown
 from tensorplay_core.testing.suite.subject import Subject
@@ -52,10 +53,9 @@ def of_device(subject: Subject, name: str, checks: list[Check]) -> Iterator[Outc
 
 
 def plugin(subject: Subject) -> Iterator[Outcome]:
-    """Its description, its probe, loading it twice, unloading it, and two threads that use it first."""
-    name = subject.device
-    checks = (partial(_described, name), *(partial(one, subject) for one in (_dtypes, _unloads, _first_touch)))
-    yield from of_device(subject, "plugin", [*checks])
+    """Its description, its probe, loading it twice, under warning filters, by two threads at once, and unloading it."""
+    each = (_described, _dtypes, _freezes, _unloads, _first_touch, _filters)
+    yield from of_device(subject, "plugin", [partial(one, subject) for one in each])
 
 
 def _program(subject: Subject, *lines: str) -> str:
@@ -64,7 +64,8 @@ def _program(subject: Subject, *lines: str) -> str:
     )
 
 
-def _described(name: str) -> None:
+def _described(subject: Subject) -> None:
+    name, api = subject.device, subject.api
     record = backends.load(name)
     info = record.info
     for what, right in (
@@ -72,6 +73,10 @@ def _described(name: str) -> None:
         ("a device of its own name", record.owns_device and name in info.devices),
         ("a device that the probe counts", record.device_count >= 1),
         ("the state active", record.active),
+        ("in its description what its device says of being mutable", info.mutable == api.mutable),
+        ("in its description what its device says of views", info.views == api.views),
+        ("a name of its device, for people", bool(api.device_name(0).strip())),
+        ("the name of its array module in that of its device", _names_module(record.made, api.device_name(0))),
     ):  # fmt: skip
         if not right:
             raise Finding(
@@ -81,7 +86,13 @@ def _described(name: str) -> None:
         raise Finding("loading it a second time gives another record")
 
 
+def _names_module(made: Any, name: str) -> bool:
+    return made is None or getattr(made.xp, "__name__", "") in name
+
+
 def _dtypes(subject: Subject) -> None:
+    if unknown := subject.api.dtypes.keys() - {dtype.name for dtype in dt.ALL}:
+        raise Finding(f"the device names dtypes that TensorPlay has not, which nobody can use: {sorted(unknown)}")
     for dtype in dt.ALL:
         if dtype.name in subject.dtypes:
             x = subject.tp.zeros(2, dtype=dtype, device=subject.device)
@@ -97,6 +108,16 @@ def _dtypes(subject: Subject) -> None:
                 f"the device says that it has no {dtype.name}, and zeros makes it",
                 _program(subject, f"print(tp.zeros(2, dtype=tp.{dtype.name}, device=DEVICE))"),
             )
+
+
+def _freezes(subject: Subject) -> None:
+    """Freezes an array as core does the numbers that it keeps for all calls; a library with flags can refuse writes."""
+    array = subject.tp.ones(2, device=subject.device)._array
+    if not hasattr(getattr(array, "flags", None), "writeable"):
+        raise Skip
+    subject.api.freeze(array)
+    if array.flags.writeable:
+        raise Finding("freeze leaves an array writable: a kernel that writes to a number would change it for all calls")
 
 
 def _unloads(subject: Subject) -> None:
@@ -145,6 +166,27 @@ def _first_touch(subject: Subject) -> None:
         raise Finding(f"two threads that use the device first do not both get to use it: {wrong[0]!r}")
 
 
+def _filters(subject: Subject) -> None:
+    """Loads the device while warnings are errors or ignored; either way it must be as quiet as ever afterwards."""
+    name = subject.device
+    made = backends.info(name).made
+    for action in ("error", "ignore"):
+        backends.unload(name)
+        lines = ["tp.backends.unload(DEVICE)", f'warnings.simplefilter("{action}")', "print(tp.backends.load(DEVICE))"]
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter(action)
+                backends.load(name)
+                subject.tp.zeros(2, device=name).log()
+        except Exception as error:
+            backends.refresh()
+            if made is not None:  # of an array module; what has failed is forgotten
+                backends.from_namespace(made.xp, name, **made.options)
+            program = _program(subject, *lines).replace("import ", "import warnings\n\nimport ", 1)
+            raise Finding(f"where warnings are errors: {type(error).__name__}: {error}", program) from None
+        subject.tp.zeros(2, device=name).log()  # a warning of it is caught with those of all checks
+
+
 # ------------------------------------------------------------------------------------------------------------ transfers
 
 
@@ -153,7 +195,7 @@ def transfers(subject: Subject) -> Iterator[Outcome]:
     checks: list[Check] = []
     for dtype in subject.dtypes:
         checks += [partial(_there_and_back, subject, dtype, layout) for layout in LAYOUTS]
-        checks += [partial(_own_memory, subject, dtype), partial(_odd_shapes, subject, dtype)]
+        checks += [partial(one, subject, dtype) for one in (_own_memory, _odd_shapes, _unfit)]
         checks += [partial(_casts, subject, dtype, other) for other in subject.dtypes]
     yield from of_device(subject, "transfers", checks)
 
@@ -228,6 +270,23 @@ def _odd_shapes(subject: Subject, dtype: str) -> None:
             raise Finding(f"a {dtype} tensor of shape {shape} changes its shape on the way", program)
 
 
+def _unfit(subject: Subject, dtype: str) -> None:
+    """Numbers that a dtype has not, and lists that are no tensor, must raise."""
+    type = by_name(dtype)
+    bad: list[Any] = [[[1, 2], [3]], [1, [2]], ["1"], [None]]
+    if type.is_integral:
+        bits = 8 * type.itemsize - type.is_signed
+        bad += [[math.nan], [math.inf], [1, -math.inf], [2**bits], [0, -(2**bits) - 1], [1j]]
+    for data in bad:
+        try:
+            made = subject.tp.tensor(data, dtype=getattr(subject.tp, dtype), device=subject.device)
+        except TensorPlayError:
+            continue
+        program = _program(subject, f"print(tp.tensor({literal(data)}, dtype=tp.{dtype}, device=DEVICE))")
+        program = f"from math import inf, nan\n\n{program}"
+        raise Finding(f"{literal(data)} must raise, and becomes the {dtype} tensor {made._array!r}", program)
+
+
 def _casts(subject: Subject, dtype: str, other: str) -> None:
     values = numbers(subject, dtype)
     made = Given((24,), values, dtype).build(subject.tp, subject.device)[0]
@@ -239,7 +298,10 @@ def _casts(subject: Subject, dtype: str, other: str) -> None:
         raise Finding(what, _program(subject, line), refused=isinstance(error, REFUSALS)) from error
     expected = round_to(values, other)
     found = cast.tolist()
+    zero = round_to([0], other)[0] if subject.profile.flushes else UNSPECIFIED
     for value, a, e in zip(values, found, expected, strict=True):
+        if repr(a) == repr(zero) and 0 < abs(value) < getattr(format_of(dtype), "tiny", 0):
+            continue
         if e is not UNSPECIFIED and repr(a) != repr(e) and not (a != a and e != e):
             if isinstance(a, complex) and repr(a.real) == repr(e.real) and repr(a.imag) == repr(e.imag):
                 continue
@@ -263,8 +325,11 @@ def _pickles(subject: Subject, dtype: str) -> None:
         x = x.detach()
         if x.dtype.is_inexact:
             x.requires_grad_()
+        rebuild, (host, *rest) = x.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+        other = host.astype(host.dtype.newbyteorder())
         for how, made in (
             ("pickle", pickle.loads(pickle.dumps(x))), ("copy.copy", copy.copy(x)), ("copy.deepcopy", copy.deepcopy(x)),
+            ("a pickle of a machine of the other byte order", rebuild(other, *rest)),
         ):  # fmt: skip
             same = (made.shape, made.dtype, made.device, made.requires_grad)
             if same != (x.shape, x.dtype, x.device, x.requires_grad) or repr(made.tolist()) != repr(x.tolist()):

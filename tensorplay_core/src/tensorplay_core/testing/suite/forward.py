@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from types import FrameType
+from typing import Any
 
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.ops.arguments import plan_of
-from tensorplay_core.testing.suite.calls import Judge, Made, Skip, examine, over
-from tensorplay_core.testing.suite.cases import Case, larger, on_samples
+from tensorplay_core.testing.suite.calls import Judge, Made, Skip, bits_of, over
+from tensorplay_core.testing.suite.cases import Case, on_samples, renewed
+from tensorplay_core.testing.suite.examination import examine
 from tensorplay_core.testing.suite.given import LAYOUTS
+from tensorplay_core.testing.suite.larger_cases import larger
 from tensorplay_core.testing.suite.outcome import Finding, Outcome
 from tensorplay_core.testing.suite.subject import Subject
 from tensorplay_core.types.dtype import by_name
 
-CALLS_IN_A_THREAD = 4
+CALLS_IN_A_THREAD = 24
+CORE = "tensorplay_core."
 
 
 def forward(subject: Subject, op: Operator) -> Iterator[Outcome]:
@@ -37,46 +45,87 @@ def layouts(subject: Subject, op: Operator) -> Iterator[Outcome]:
 
 def threads(subject: Subject, op: Operator) -> Iterator[Outcome]:
     """The same calls in two threads at once, each with inputs of its own."""
-    dtype = next((d for d in ("float32", *subject.dtypes) if d in subject.dtypes and by_name(d).is_inexact), None)
-    if dtype is None:
-        return
+    inexact = [d for d in ("float32", *subject.dtypes) if d in subject.dtypes and by_name(d).is_inexact]
+    for dtype in inexact[:1] or subject.checked_dtypes:
+        yield from _threads_of(subject, op, dtype)
+
+
+def _threads_of(subject: Subject, op: Operator, dtype: str) -> Iterator[Outcome]:
     judge = Judge(subject, op)
     cases = list(larger(subject, op, dtype, "threads", 60, LAYOUTS))
     if cases:
-        pair = (cases[0], cases[-1])
-        yield from over(judge, "threads", dtype, iter(pair[:1]), lambda _: in_threads(judge, pair))
+        at_once = [one for case in (cases[0], cases[-1]) for one in (case, renewed(case))]
+        yield from over(judge, "threads", dtype, iter(at_once[:1]), lambda _: in_threads(judge, at_once))
 
 
-def in_threads(judge: Judge, cases: tuple[Case, Case]) -> None:
-    """Makes calls in two threads, and judges them where they were made.
+def in_threads(judge: Judge, cases: Sequence[Case]) -> None:
+    """Makes each call in a thread of its own, many times, and judges them where they were made.
+
+    There are calls of the same shapes and other numbers among the cases, and at every line of a kernel in Python
+    another thread may go on: a kernel with a buffer of its own meets another call in the middle.
 
     Raises:
         Finding: the first that was wrong.
     """
-    gate = threading.Barrier(2)
-    errors: list[BaseException] = []
+    gate = threading.Barrier(len(cases))
+    errors: dict[int, BaseException] = {}
 
-    def work(case: Case) -> None:
+    def work(i: int) -> None:
         try:
-            made, expected = Made(judge.subject, judge.op, case), judge.expected(case)
-            gate.wait(30)
-            for _ in range(CALLS_IN_A_THREAD):
-                if expected is None or judge.op.function is None:
-                    return
-                if plan_of(judge.op).written:
-                    made = Made(judge.subject, judge.op, case)
-                result = judge.call(case, judge.op.function, made.args, made.kwargs, "thread")
-                judge.compare(case, result, expected, "thread", ", in another thread,")
+            _calls(judge, cases[i], gate)
         except BaseException as error:
-            errors.append(error)
-            gate.abort()
+            errors[i] = error
 
-    workers = [threading.Thread(target=work, args=(case,), daemon=True) for case in cases]
+    workers = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(len(cases))]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
     for kind in (Finding, Skip, BaseException):
-        for error in errors:
+        for _, error in sorted(errors.items()):
             if isinstance(error, kind) and not isinstance(error, threading.BrokenBarrierError):
                 raise error
+
+
+def _calls(judge: Judge, case: Case, gate: threading.Barrier) -> None:
+    """Makes a call many times in this thread, once the others are ready too; results are compared at the end."""
+    function, written = judge.op.function, bool(plan_of(judge.op).written)
+    try:
+        expected = judge.expected(case)
+        made = [Made(judge.subject, judge.op, case) for _ in range(CALLS_IN_A_THREAD if written else 1)]
+    except BaseException:
+        gate.abort()
+        raise
+    gate.wait(30)
+    if expected is None or function is None:
+        return
+    results = []
+    with taking_turns():
+        for i in range(CALLS_IN_A_THREAD):
+            inputs = made[i if written else 0]
+            results.append(judge.call(case, function, inputs.args, inputs.kwargs, "thread"))
+    right: set[bytes] = set()
+    for result in results:
+        bits = b"".join(map(bits_of, result if isinstance(result, tuple) else (result,)))
+        if bits not in right:  # most are the same, and were compared
+            judge.compare(case, result, expected, "thread", ", in another thread,")
+            right.add(bits)
+
+
+@contextmanager
+def taking_turns() -> Iterator[None]:
+    """A scope in which this thread lets others run at every line of Python that is not core's own."""
+
+    def each_line(frame: FrameType, event: str, argument: Any) -> Any:
+        time.sleep(0)
+        return each_line
+
+    def of_frame(frame: FrameType, event: str, argument: Any) -> Any:
+        return None if str(frame.f_globals.get("__name__")).startswith(CORE) else each_line
+
+    before = sys.gettrace()
+    sys.settrace(of_frame)
+    try:
+        yield
+    finally:
+        sys.settrace(before)

@@ -16,23 +16,29 @@ from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.ops.arguments import plan_of
 from tensorplay_core.testing.references import Array
 from tensorplay_core.testing.suite.calls import Judge, Made, over
-from tensorplay_core.testing.suite.cases import BLOCK, Case, larger
+from tensorplay_core.testing.suite.cases import BLOCK, Case
+from tensorplay_core.testing.suite.given import LAYOUTS
+from tensorplay_core.testing.suite.larger_cases import larger
 from tensorplay_core.testing.suite.outcome import Outcome
 from tensorplay_core.testing.suite.subject import Subject
 
-DTYPES = ("float32", "int32", "float16")
+DTYPES = ("float32", "int32", "float16", "float64")
 PERIODS = (53, 59, 61, 67)
 
 
 def large(subject: Subject, op: Operator) -> Iterator[Outcome]:
-    """One call in a quick run, else several in three dtypes."""
+    """One call in a quick run, else several in four dtypes, all but the first on inputs that are not contiguous."""
     for dtype in DTYPES[: 1 if subject.quick else None]:
         if not subject.has(dtype):
             continue
         judge = Judge(subject, op)
         rng = subject.rng(op.display_name, dtype, "large")
-        cases = larger(subject, op, dtype, "large", BLOCK + rng.randrange(1, 2000), ("c",), rng.choice(PERIODS))
-        found = itertools.islice(cases, 1 if subject.quick else None)
+        size, period = BLOCK + rng.randrange(1, 2000), rng.choice(PERIODS)
+
+        def of(layouts: tuple[str, ...], first: int, stop: int | None) -> Iterator[Case]:
+            return itertools.islice(larger(subject, op, dtype, "large", size, layouts, period), first, stop)  # noqa: B023
+
+        found = of(("c",), 0, 1) if subject.quick else itertools.chain(of(("c",), 0, 1), of(LAYOUTS[1:], 1, None))
         yield from over(judge, "large", dtype, found, partial(once, judge))
 
 

@@ -5,14 +5,16 @@ Both faces of the suite, pytest's and the command's, read these; nothing here kn
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tensorplay_core.errors import ArgumentError, did_you_mean
+from tensorplay_core.errors import ArgumentError, did_you_mean, fix
 
 OK, FAILED, GAP, NOTHING = "ok", "failed", "gap", "n/a"
 
+IDLE = fix("take it out of the profile.")
+WHOLE = fix("declare it by its name alone.")
 LOOSEST = 64
 """The largest factor of error budgets that a profile may ask for: beyond it, wrong results would pass."""
 
@@ -30,10 +32,13 @@ AREAS: dict[str, str] = {
 """The areas that an operator is checked in, and what each is about."""
 
 DEVICE_CHECKS: dict[str, str] = {
-    "plugin": "described, loaded, probed, unloaded and loaded again, also by two threads at once",
-    "transfers": "to and from the cpu bit for bit, between dtypes",
-    "random": "range, mean, seed and state of random numbers",
+    "plugin": "described, loaded, probed, unloaded and loaded again, by two threads at once, under warning filters",
+    "transfers": "to and from the cpu bit for bit, between dtypes; what fits no dtype",
+    "random": "range, distribution, resolution, seed and state of random numbers",
     "pickle": "pickling, copy and deepcopy",
+    "memory": "hundreds of calls with different numbers keep none of them",
+    "views": "writes through views that overlap, and those that must be refused",
+    "formulas": "what its emitter makes of formulas that the contract has not",
 }
 """What is checked of a device apart from its operators."""
 
@@ -83,7 +88,9 @@ class Finding(Exception):
 
 @dataclass(frozen=True)
 class Profile:
-    """What a backend declares not to do. An operator that works although it is declared here fails the suite.
+    """What a backend declares not to do. What works although it is declared fails the suite, and so does an idle gap.
+
+    A gap is idle where nothing is checked that falls under it, such as one in a dtype that the operator does not take.
 
     A key is an operator (``"softmax"``), an operator with a dtype (``"matmul[int32]"``), an operator with an area
     (``"add:out"``), or a check of the device (``"random"``). A value is the reason, for whoever reads the table.
@@ -92,18 +99,19 @@ class Profile:
         not_implemented: nobody has written it; a kernel is welcome.
         not_yet: it is planned.
         never: the device cannot do it.
-        accuracy: how many times the usual error budgets the device needs, 1 to ``LOOSEST``; the report says it.
+        accuracy: how many times the usual error budgets the device needs, 1 to ``LOOSEST``, in all operators or by
+            the operator's name; the report says it.
         flushes: the device makes 0 of numbers below the smallest normal one.
 
     Example:
-        >>> Profile(never={"matmul[int64]": "the device has no 64-bit integers"}).gaps
-        {'matmul[int64]': 'never: the device has no 64-bit integers'}
+        >>> Profile(never={"matmul[int64]": "the library multiplies no matrices of integers"}).gaps
+        {'matmul[int64]': 'never: the library multiplies no matrices of integers'}
     """
 
     not_implemented: Mapping[str, str] = field(default_factory=dict)
     not_yet: Mapping[str, str] = field(default_factory=dict)
     never: Mapping[str, str] = field(default_factory=dict)
-    accuracy: float = 1.0
+    accuracy: float | Mapping[str, float] = 1.0
     flushes: bool = False
 
     @property
@@ -125,16 +133,41 @@ class Profile:
                 found[key] = f"{kind}: {reason}"
         return found
 
-    def check_names(self, operators: list[str]) -> None:
-        """Refuses gaps of operators, dtypes and areas that do not exist, and budgets that are none.
+    def factor(self, operator: str) -> float:
+        """Returns how many times the usual error budgets an operator may use.
+
+        Example:
+            >>> profile = Profile(accuracy={"div": 1.5})
+            >>> profile.factor("div"), profile.factor("add")
+            (1.5, 1.0)
+        """
+        return self.accuracy.get(operator, 1.0) if isinstance(self.accuracy, Mapping) else self.accuracy
+
+    @property
+    def lesser(self) -> str:
+        """What is declared of the accuracy, in words; empty where that is the usual one."""
+        factors = self.accuracy if isinstance(self.accuracy, Mapping) else {"": self.accuracy}
+        said = [f"{n:g} times the usual errors{name and f' of {name}'}" for name, n in factors.items() if n > 1]
+        return " and ".join(said + ["0 for numbers below the smallest normal one"] * self.flushes)
+
+    def check_names(self, operators: list[str], dtypes: Collection[str] | None = None) -> None:
+        """Refuses gaps of operators, dtypes and areas that do not exist or are not checked, and budgets that are none.
+
+        Args:
+            operators: the names that there are.
+            dtypes: those of the device; None takes every dtype for one of them.
 
         Raises:
             ArgumentError: naming the nearest that do.
         """
         from tensorplay_core.types.dtype import by_name
 
-        if not 1 <= self.accuracy <= LOOSEST:
-            raise ArgumentError(f"Profile: accuracy is a factor of 1 to {LOOSEST}, not {self.accuracy!r}")
+        factors = self.accuracy if isinstance(self.accuracy, Mapping) else {"": self.accuracy}
+        for operator, factor in factors.items():
+            if operator and operator not in operators:
+                raise ArgumentError(f"Profile: there is no operator {operator!r}.{did_you_mean(operator, operators)}")
+            if not 1 <= factor <= LOOSEST:
+                raise ArgumentError(f"Profile: accuracy is a factor of 1 to {LOOSEST}, not {factor!r}")
         for key in self.gaps:
             operator, dtype, area = parts(key)
             known = [*operators, *DEVICE_CHECKS]
@@ -142,8 +175,12 @@ class Profile:
                 raise ArgumentError(f"Profile: there is no operator {operator!r}.{did_you_mean(operator, known)}")
             if area and area not in AREAS:
                 raise ArgumentError(f"Profile: {key!r}: the areas are {', '.join(AREAS)}.{did_you_mean(area, AREAS)}")
-            if dtype:
-                by_name(dtype)
+            if dtype and by_name(dtype).name not in ((dtype,) if dtypes is None else dtypes):
+                raise ArgumentError(f"Profile: {key!r}: the device has no {dtype}, so nothing is checked in it" + IDLE)
+            if area == "errors":
+                raise ArgumentError(f"Profile: {key!r}: a bad call must raise, whatever a device lacks" + IDLE)
+            if operator in DEVICE_CHECKS and key != operator:
+                raise ArgumentError(f"Profile: {key!r}: a check of the device has no dtypes and areas" + WHOLE)
 
 
 def parts(key: str) -> tuple[str, str, str]:
@@ -196,3 +233,19 @@ class Gaps:
         else:
             what = f"{outcome.what}\nIt is declared as a gap ({key!r}), which must refuse rather than be wrong."
             yield outcome._replace(what=what)
+
+    def idle(self, name: str, area: str, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+        """Yields a failure for each gap under which nothing fell in the area that must show it.
+
+        Args:
+            name: the operator, or the device's check.
+            area: what was run: a gap without an area must show in "forward", one of a device's check in "device".
+            outcomes: all that it gave.
+        """
+        checked = {outcome.dtype for outcome in outcomes if outcome.status != NOTHING}
+        for key, said in self.declared.items():
+            operator, dtype, of = parts(key)
+            if operator != name or area not in ("device", of or "forward") or (dtype in checked if dtype else checked):
+                continue
+            what = f"it is declared as a gap ({key!r}: {said}), and there is nothing to check of it{IDLE}"
+            yield Outcome(name, area, FAILED, dtype, what=what)

@@ -6,6 +6,7 @@ Small inputs are written out; large ones repeat a few numbers, so they are short
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,9 +33,12 @@ class Script:
         self.device = device
         self.lines: list[str] = []
         self.made = 0
+        self.shared = False
 
     def name(self, given: Given) -> str:
         """Adds a line that makes a tensor; returns its name."""
+        if self.shared and self.made:
+            return "x0"
         name = f"x{self.made}"
         self.made += 1
         self.lines.append(f"{name} = {given.text(self.device)}")
@@ -52,7 +56,9 @@ class Script:
 
     def call(self, op: Operator, case: Case, more: str = "") -> str:
         """Adds lines for the tensors of a case; returns the expression of its call."""
+        self.shared = case.shared
         args = [self.argument(value) for value in case.args]
+        self.shared = False
         spelled = {name: word for word, name in plan_of(op).spelled.items()}
         args += [f"{spelled.get(name, name)}={self.argument(value)}" for name, value in case.kwargs.items()]
         if more:
@@ -101,6 +107,25 @@ def program_of(op: Operator, case: Case, device: str, how: str = "", wanted: str
     if wanted:
         script.add(f"# {wanted}")
     return script.text()
+
+
+def runnable(program: str, device: str) -> str:
+    """Returns a program that makes its device first, where that is made of an array module rather than installed."""
+    from tensorplay_core.plugins import public as backends
+
+    made = backends.info(device).made
+    module = made and getattr(made.xp, "__name__", None)
+    if not program or made is None or not isinstance(module, str) or sys.modules.get(module) is not made.xp:
+        return program
+    given = {name: repr(value) for name, value in made.options.items() if value is not None}
+    if given["device_count"] == "1":
+        del given["device_count"]
+    if "dtypes" in given:
+        names = ", ".join(f'"{name}"' for name in made.options["dtypes"])
+        given["dtypes"] = f"{{name: getattr({module}, name) for name in ({names})}}"
+    call = ", ".join([module, f'"{device}"', *(f"{name}={value}" for name, value in given.items())])
+    head, line, rest = program.partition("import tensorplay as tp\n")
+    return f"{head}import {module}\n\n{line}\ntp.backends.from_namespace({call})\n{rest}"
 
 
 def shown(values: Sequence[Any]) -> str:

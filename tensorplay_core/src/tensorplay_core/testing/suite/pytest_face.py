@@ -41,7 +41,7 @@ def conformance(request: pytest.FixtureRequest) -> Conformance:
         if backends.info(name).state is not State.UNAVAILABLE:
             raise
         pytest.skip(str(error))
-    return Conformance(subject, Gaps(profile))
+    return Conformance(subject, checks.gaps_of(subject))
 
 
 def _backend(module: ModuleType) -> str:

@@ -1,4 +1,4 @@
-"""Random numbers: in range, of the right mean, the same for the same seed and state, and not the same twice."""
+"""Random numbers: their range, distribution and resolution; the same for the same seed and state, and never twice."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from tensorplay_core.errors import BackendError
+from tensorplay_core.errors import BackendError, TensorPlayError
+from tensorplay_core.plugins import public as backends
+from tensorplay_core.testing.references.philox import KEYS, MARK, STATE, WORDS, Philox
+from tensorplay_core.testing.references.rounding import round_to
 from tensorplay_core.testing.suite.calls import Skip
 from tensorplay_core.testing.suite.device_checks import Check, of_device
+from tensorplay_core.testing.suite.independence import independence
 from tensorplay_core.testing.suite.outcome import Finding, Outcome
 from tensorplay_core.testing.suite.subject import Subject
 from tensorplay_core.types.dtype import by_name
@@ -18,6 +22,12 @@ COUNT = 20_000
 """So many numbers are drawn where their distribution is looked at."""
 SIGMAS = 6
 """A mean further off than this is no chance: about 2 in a thousand million."""
+BELOW = {"rand": 0.5 + math.sqrt(1 / 12), "randn": (1 + math.erf(math.sqrt(0.5))) / 2}
+"""The share of numbers that are less than one standard deviation above the mean."""
+NORMALS = 1000
+"""So many normal numbers are drawn to see what they take: one in fifty needs another try."""
+HALVES = 8
+"""After each of so many draws the state is saved, as a generator may keep what a draw has left of a longer number."""
 
 
 def random(subject: Subject) -> Iterator[Outcome]:
@@ -27,8 +37,10 @@ def random(subject: Subject) -> Iterator[Outcome]:
         if by_name(dtype).is_inexact:
             checks += [partial(_rand, subject, dtype), partial(_randn, subject, dtype)]
             checks += [partial(_repeats, subject, name, dtype) for name in ("rand", "randn")]
-    checks += [partial(_randperm, subject), partial(_state, subject), partial(_generators_apart, subject)]
-    yield from of_device(subject, "random", checks)
+    checks += [
+        partial(one, subject) for one in (_randperm, _state, _generators_apart, _indices_apart, _generator, _philox)
+    ]
+    yield from of_device(subject, "random", [*checks, *independence(subject)])
 
 
 def _draw(subject: Subject, name: str, count: int, dtype: str) -> Any:
@@ -62,7 +74,7 @@ def _distribution(
     drawn = x.tolist()
     parts = [[z.real for z in drawn], [z.imag for z in drawn]] if by_name(dtype).is_complex else [drawn]
     for part in parts:
-        what = _odd(part, dtype, mean, variance / len(parts) if name == "randn" else variance, inside)
+        what = _odd(name, part, dtype, mean, variance / len(parts) if name == "randn" else variance, inside)
         if what:
             raise Finding(f"{name} in {dtype} draws {what}", program)
     if len(parts) > 1:
@@ -71,7 +83,9 @@ def _distribution(
             raise Finding(f"{name} in {dtype} draws real and imaginary parts that depend on each other", program)
 
 
-def _odd(drawn: list[float], dtype: str, mean: float, variance: float, inside: Callable[[float], bool]) -> str:
+def _odd(
+    name: str, drawn: list[float], dtype: str, mean: float, variance: float, inside: Callable[[float], bool]
+) -> str:
     """Returns what is wrong with some numbers, or an empty text."""
     wrong = next((value for value in drawn if not inside(value)), None)
     if wrong is not None:
@@ -82,6 +96,11 @@ def _odd(drawn: list[float], dtype: str, mean: float, variance: float, inside: C
     far = abs(found - mean) > SIGMAS * math.sqrt(variance / COUNT) + coarse
     if far or abs(spread / variance - 1) > SIGMAS * math.sqrt(3 / COUNT) + 4 * coarse:
         return f"numbers of mean {found:.4g} and variance {spread:.4g}; about {mean} and {variance:.4g} is right"
+    below, right = sum(value < mean + math.sqrt(variance) for value in drawn) / COUNT, BELOW[name]
+    if abs(below - right) > SIGMAS * math.sqrt(right * (1 - right) / COUNT) + 2 * coarse:
+        return f"numbers of which {below:.2%} lie below mean plus deviation; {right:.2%} is right for {name}"
+    if dtype in ("float64", "complex128") and round_to(drawn, "float32") == drawn:
+        return "numbers that all have no more digits than float32"
     different = len(set(drawn))
     few = different < (60 if dtype in ("float16", "bfloat16") else COUNT // 2)
     return f"only {different} different numbers among {COUNT}" if few else ""
@@ -133,20 +152,32 @@ def _state(subject: Subject) -> None:
     from tensorplay_core.ops import settings
 
     try:
-        state = settings.get_rng_state(subject.device)
+        settings.get_rng_state(subject.device)
     except BackendError as error:
         if "does not implement" in str(error):  # it is optional
             raise Skip from None
         raise
-    first = _draw(subject, "rand", 20, "float32").tolist()
-    settings.set_rng_state(state, subject.device)
-    if _draw(subject, "rand", 20, "float32").tolist() != first:
-        device = f'"{subject.device}"'
-        program = (
-            f"import tensorplay as tp\n\nstate = tp.get_rng_state({device})\nx = tp.rand(20, device={device})\n"
-            f"tp.set_rng_state(state, {device})\nprint(x - tp.rand(20, device={device}))"
-        )
-        raise Finding("after set_rng_state other numbers are drawn than after get_rng_state", program)
+    device = f'"{subject.device}"'
+    for count in range(HALVES):
+        begin = f"import tensorplay as tp\n\ntp.rand({count}, device={device})\nstate = tp.get_rng_state({device})\n"
+        _draw(subject, "rand", count, "float32")
+        state = settings.get_rng_state(subject.device)
+        first = _draw(subject, "rand", 20, "float32").tolist()
+        _seeded(subject, "state", str(count))
+        settings.set_rng_state(state, subject.device)
+        for bad in (b"", state[:-1], state + b"0", "0" * len(state), None):
+            try:
+                settings.set_rng_state(bad, subject.device)
+            except TensorPlayError:
+                continue
+            program = f"{begin}print(tp.set_rng_state({bad!r}, {device}))"
+            raise Finding(f"set_rng_state takes {type(bad).__name__} that get_rng_state did not return", program)
+        if _draw(subject, "rand", 20, "float32").tolist() != first:
+            program = (
+                f"{begin}x = tp.rand(20, device={device})\ntp.manual_seed(0)\ntp.set_rng_state(state, {device})\n"
+                f"print(x - tp.rand(20, device={device}))"
+            )
+            raise Finding("after set_rng_state other numbers are drawn than after get_rng_state", program)
 
 
 def _generators_apart(subject: Subject) -> None:
@@ -162,3 +193,70 @@ def _generators_apart(subject: Subject) -> None:
             subject, "rand", "float32", seed, f"tp.manual_seed({seed})", "tp.rand(7)", "# not x any more"
         )
         raise Finding("numbers that the cpu draws change what the device draws", program)
+
+
+def _indices_apart(subject: Subject) -> None:
+    """Of several devices, drawing on one must not change what another draws."""
+    if backends.load(subject.device).device_count < 2:
+        raise Skip
+    one, other = (f"{subject.device}:{index}" for index in range(2))
+    drawn = []
+    for count in (0, 3):
+        seed = _seeded(subject, "indices")
+        subject.tp.rand(count, device=one)
+        drawn.append(subject.tp.rand(20, device=other).tolist())
+    if drawn[0] != drawn[1]:
+        draw = f'print(tp.rand(20, device="{other}"))'
+        lines = [f"tp.manual_seed({seed})", draw, f"tp.manual_seed({seed})", f'tp.rand(3, device="{one}")', draw]
+        program = "\n".join(["import tensorplay as tp", "", *lines])
+        raise Finding(f"numbers that {one} draws change what {other} draws after the same seed", program)
+
+
+def _philox(subject: Subject) -> None:
+    """A device whose states say that they are Philox's must draw what follows from them."""
+    tp, name = subject.tp, subject.device
+    program = f'import tensorplay as tp\n\ntp.manual_seed(0)\nprint(tp.rand(5, device="{name}"))'
+    _seeded(subject, "philox")
+    try:
+        first = tp.get_rng_state(name)
+    except BackendError:
+        raise Skip from None
+    if not first.startswith(MARK):
+        raise Skip
+    for place in (-3, -2):  # where in the buffer it is, and whether half a word is left
+        parts = [*STATE.unpack(first)]
+        parts[place] = WORDS + 1
+        try:
+            tp.set_rng_state(STATE.pack(*parts), name)
+        except TensorPlayError:
+            if tp.get_rng_state(name) == first:
+                continue
+        raise Finding("set_rng_state takes a state that is damaged, or changes something before it raises", program)
+    for seed, key in KEYS.items():
+        tp.manual_seed(seed)
+        if tuple(Philox(tp.get_rng_state(name)).key) != key:
+            raise Finding(f"manual_seed({seed}) gives another key than on other devices", program)
+    for dtype in subject.dtypes:
+        if not by_name(dtype).is_inexact:
+            continue
+        for count in (3, 8):
+            state = Philox(tp.get_rng_state(name))
+            drawn, right = _draw(subject, "rand", count, dtype).tolist(), state.uniform(count, dtype)
+            if drawn != right:
+                raise Finding(f"rand in {dtype} draws {drawn}, where {right} follows from the state", program)
+        before = Philox(tp.get_rng_state(name)).taken
+        _draw(subject, "randn", NORMALS, dtype)
+        least = NORMALS * max(by_name(dtype).itemsize, 4) / 8  # in float32 half of a word, in complex128 two
+        if not least <= Philox(tp.get_rng_state(name)).taken - before <= 1.1 * least:
+            raise Finding(f"randn in {dtype} takes more or less of the generator than on other devices", program)
+
+
+def _generator(subject: Subject) -> None:
+    """What is no generator must raise; a device that has none of its own refuses every one."""
+    for name in ("rand", "randn", "randperm"):
+        call = f'tp.{name}(3, generator=1, device="{subject.device}")'
+        try:
+            getattr(subject.tp, name)(3, generator=1, device=subject.device)
+        except TensorPlayError:
+            continue
+        raise Finding(f"{call} must raise, and draws numbers", f"import tensorplay as tp\n\nprint({call})")

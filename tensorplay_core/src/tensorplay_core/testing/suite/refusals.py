@@ -2,34 +2,54 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from itertools import islice
 from typing import Any
 
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.errors import TensorPlayError
+from tensorplay_core.testing.references.rounding import round_to
+from tensorplay_core.testing.sample_maker import Maker
 from tensorplay_core.testing.sample_specs import Named
+from tensorplay_core.testing.samples import samples
 from tensorplay_core.testing.suite.calls import Judge, Made, Skip, over
-from tensorplay_core.testing.suite.cases import Case, suited
-from tensorplay_core.testing.suite.given import Given
+from tensorplay_core.testing.suite.cases import Case, on_samples, suited
+from tensorplay_core.testing.suite.given import Given, described
 from tensorplay_core.testing.suite.outcome import Outcome
-from tensorplay_core.testing.suite.subject import Subject
+from tensorplay_core.testing.suite.subject import Subject, inplace_of
 
 DEVICE = {"device": Named("device", "")}
+REFUSED = ("int32", "uint8", "complex64")
+"""Dtypes of the kinds that some operators do not take; what works on bool by the way is left open."""
+RIGHT = 4
+"""How many calls that are right come before the bad ones."""
 Bad = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def _t(*shape: int) -> Given:
-    count = 1
-    for size in shape:
-        count *= size
-    return Given(shape, [float(k + 1) for k in range(count)], "float32")
+    return Given(shape, [float(k + 1) for k in range(math.prod(shape))], "float32")
 
 
 def _i(*values: int) -> Given:
     return Given((len(values),), list(values), "int64")
 
 
+def _mask(*shape: int) -> Given:
+    return Given(shape, [True] * math.prod(shape), "bool")
+
+
+def _row(*values: int) -> Given:
+    return Given((1, len(values)), list(values), "int64")
+
+
 X = _t(2, 3)
+ROWS = ((0, _row(0, 2, 1)), (0, _row(0, -3, 1)), (1, _row(3, 0)), (2, _row(0)), (0, _i(0)))
+"""A dim of ``X`` and indices along it that it has not."""
+OUT_OF_RANGE = ((X, 2), (X, -3), (_t(), 1), (_t(), -2))
+"""A tensor and a dim that it has not; one of 0 dims has the dims 0 and -1."""
 
 
 def _broadcast(op: Operator) -> Iterator[Bad]:
@@ -41,18 +61,22 @@ def _broadcast(op: Operator) -> Iterator[Bad]:
 
 
 def _scatter(op: Operator) -> Iterator[Bad]:
-    if op.name == "index_backward":
-        yield (_t(1), (5,), [_i(9)]), {}
-        yield (_t(3), (5,), [_i(1, 2)]), {}
-    elif op.name == "select_backward":
-        yield (_t(3), (2, 3), 0, 2), {}
-    elif op.name == "slice_backward":
-        yield (_t(3), (5,), 0, 0, 5, 1), {}
+    bad: dict[str, tuple[tuple[Any, ...], ...]] = {
+        "index_backward": ((_t(1), (5,), [_i(9)]), (_t(1), (5,), [_i(-6)]), (_t(3), (5,), [_i(1, 2)])),
+        "select_backward": ((_t(3), (2, 3), 0, 2), (_t(3), (2, 3), 0, -3), (_t(1), (2, 3), 0, 0)),
+        "slice_backward": (
+            *((_t(n), (5,), 0, 0, 5, 1) for n in (3, 1)), *((_t(5), (5,), 0, 0, 5, step) for step in (0, -1)),
+        ),
+    }  # fmt: skip
+    for args in bad.get(op.name, ()):
+        yield args, {}
 
 
 def _sized(op: Operator) -> Iterator[Bad]:
     rest = (1,) if op.schema.argument("fill_value") is not None else ()
     yield ((-1, 2), *rest), DEVICE
+    if "random" in op.tags:
+        yield ((2,),), {"dtype": Named("dtype", "int32"), **DEVICE}
 
 
 def _write(op: Operator) -> Iterator[Bad]:
@@ -68,24 +92,67 @@ def _each(*bad: tuple[Any, ...]) -> Callable[[Operator], Iterator[Bad]]:
 
 BAD: dict[str, Callable[[Operator], Iterator[Bad]]] = {
     "broadcast": _broadcast, "input_sizes": _scatter, "sized": _sized, "write": _write,
-    "reduction": lambda op: ((args, {}) for args in ((X, 2), (X, -3)) if op.schema.argument("dim") is not None),
-    "max_dim": _each((X, 2), (X, -3), (_t(0, 3), 0)),
-    "dimwise": _each((X, 2), (X, -3)),
+    "reduction": lambda op: ((args, {}) for args in OUT_OF_RANGE if op.schema.argument("dim") is not None),
+    "max_dim": _each(*OUT_OF_RANGE, (_t(0, 3), 0)),
+    "dimwise": _each(*OUT_OF_RANGE),
     "matmul": _each((X, X), (_t(3), _t(4)), (X, _t()), (_t(2, 2, 3), _t(3, 3, 2))),
     "linear": _each((X, _t(4, 5)), (X, _t(4, 3), _t(5))),
     "reshape": _each((X, (4,)), (X, (-1, -1)), (X, (-1, 4)), (X, (-2, 3))),
     "permute": _each((X, (0, 0)), (X, (0,)), (X, (0, 2))),
-    "transpose": _each((X, 0, 2), (X, -3, 0)),
+    "transpose": _each((X, 0, 2), (X, -3, 0), (_t(), 0, 1), (_t(), -2, 0)),
     "expand": _each((X, (4, 3)), (X, (3,)), (_t(1), (-2,))),
-    "squeeze": _each((X, 2), (X, (0, 0)), (X, (0, -2))),
-    "unsqueeze": _each((X, 3), (X, -4)),
+    "squeeze": _each(*OUT_OF_RANGE, (X, (0, 0)), (X, (0, -2)), (_t(1, 1), (0, -2)), (_t(), (0, 1))),
+    "unsqueeze": _each((X, 3), (X, -4), (_t(), 1), (_t(), -2)),
     "select": _each((X, 0, 2), (X, 0, -3), (X, 2, 0), (_t(), 0, 0)),
     "slice": _each((X, 2), (X, 0, 0, 2, 0), (X, 0, 0, 2, -1), (_t(), 0)),
     "cat": _each(([X, _t(2, 4)], 0), ([X, X], 2), ([], 0), ([X, _t(3)], 0)),
-    "index": _each((X, [_i(2)]), (X, [_i(0, -3)]), (X, [None, _i(3)]), (X, [_i(0), _i(0), _i(0)])),
+    "index": _each(
+        *((X, [_i(*wrong)]) for wrong in ((2,), (0, -3))), (X, [None, _i(3)]), (X, [_i(0), _i(0), _i(0)]),
+        *((X, [_mask(*shape)]) for shape in ((3,), (2, 2))), (X, [_mask(2), _mask(2)]), (_t(), [_i(0)]),
+        (X, [_i(0, 1), _i(0, 1, 2)]),
+    ),
     "arange": lambda op: iter([((0, 5, 0), DEVICE), ((0, -5, 1), DEVICE)]),
-    "eye": lambda op: iter([((-1,), DEVICE)]),
+    "eye": lambda op: iter([((-1,), DEVICE), ((2, -1), DEVICE)]),
     "randperm": lambda op: iter([((-1,), DEVICE)]),
+    "as_strided": _each(
+        (X, (2, 4), (4, 1)), (X, (2,), (1,), 5), (X, (2,), (1,), -1), (X, (2,), (-1,)), (X, (-2,), (1,)),
+        (X, (2,), (1, 1)),
+    ),
+    "diagonal": _each((X, 0, 0, 0), (X, 0, 1, -1), (X, 0, 2, 0), (X, 0, 0, -3), (_t(3),), (_t(),)),
+    "flip": _each((X, (0, 0)), (X, (0, -2)), (X, (2,)), (X, (-3,)), (_t(), (1,)), (_t(), (-2,))),
+    "unbind": _each((X, 2), (X, -3), (_t(),)),
+    "split_with_sizes": _each((X, (1, 2)), (X, (1,)), (X, (3, -1)), (X, (1, 1), 2), (_t(), (1,))),
+    "select_scatter": _each((X, _t(3), 0, 2), (X, _t(3), 0, -3), (X, _t(2), 0, 0), (X, _t(1), 0, 0), (X, _t(3), 2, 0)),
+    "slice_scatter": _each((X, _t(1, 3)), (X, _t(2, 3), 2), *((X, X, 0, 0, 2, step) for step in (0, -1))),
+    "diagonal_scatter": _each((X, _t(3)), (X, _t(1)), (X, _t(2), 0, 1, 1)),
+    "as_strided_scatter": _each((X, _t(2), (3,), (1,)), (X, _t(7), (7,), (1,)), (X, _t(1), (2,), (1,))),
+    "index_put": _each(
+        *((X, [_i(*wrong)], _t(3), add) for wrong in ((2,), (0, -3)) for add in (False, True)),
+        *((X, picked, values, add) for add in (False, True) for picked, values in (
+            ([_i(0)], _t(4)), ([_i(0, 1)], _t(3, 3)), ([None, _i(3)], _t(1)), ([None, None], _t(4)),
+            ([_mask(3)], _t(3)), ([_mask(2, 3)], _t(5)), ([_i(0), _i(0), _i(0)], _t(1)),
+            ([_i(0, 1), _i(0, 1, 2)], _t(1)),
+        )),
+    ),
+    "index_select": _each((X, 0, _i(2)), (X, 0, _i(-3)), (X, 2, _i(0)), (X, 0, _t(2))),
+    "masked_select": _each((X, _mask(4)), (X, _mask(3, 3)), (X, X)),
+    "masked_fill.Scalar": _each((X, _mask(4), 1.0), (X, X, 1.0)),
+    "masked_fill.Tensor": _each((X, _mask(4), _t()), (X, _mask(2, 3), _t(2)), (X, X, _t())),
+    "masked_scatter": _each((X, _mask(2, 3), _t(5)), (X, _mask(4), X), (X, X, X)),
+    "gather": _each(*((X, dim, index) for dim, index in ROWS)),
+    "scatter.src": _each(*((X, dim, index, X) for dim, index in ROWS), (X, 0, _row(0, 1, 0, 1), X)),
+    "scatter.value": _each(*((X, dim, index, 1.0) for dim, index in ROWS), (X, 0, _row(0, 1, 0, 1), 1.0)),
+    "scatter_add": _each(*((X, dim, index, X) for dim, index in ROWS), (X, 0, _row(0, 1, 0, 1), X)),
+    "take": _each((X, _i(6)), (X, _i(0, -7)), (X, _t(1))),
+    "split": _each((X, -1), (X, 1, 2), (_t(), 1)),
+    "split.sizes": _each((X, (1, 2)), (X, (3, -1)), (X, (1, 1), 2)),
+    "chunk": _each((X, 0), (X, -1), (X, 2, 2), (_t(), 1)),
+    "narrow": _each((X, 0, 1, 2), (X, 0, -3, 1), (X, 0, 3, 0), (X, 0, 0, -1), (X, 2, 0, 1), (_t(), 0, 0, 1)),
+    "movedim": _each((X, 0, 2), (X, -3, 0), (X, (0, 0), (0, 1)), (X, (0, 1), (1,))),
+    "flatten": _each((X, 1, 0), (X, 0, 2), (X, -3)),
+    "unflatten": _each((X, 0, (3,)), (X, 2, (1, 1)), (X, 0, (-1, -1)), (X, 0, ())),
+    "t": _each((_t(2, 2, 2),)),
+    "stack": _each(([X, _t(3)], 0), ([X, _t(3, 2)], 0), ([], 0), ([X, X], 3), ([X, X], -4)),
 }  # fmt: skip
 
 
@@ -94,24 +161,66 @@ def bad_calls(op: Operator) -> Iterator[Case]:
     if op.name == "cross_entropy":
         yield Case("a class out of range", (X, _i(0, 3)), {}, "float32")
         yield Case("too few classes", (X, _i(0)), {}, "float32")
-    for args, kwargs in BAD.get(op.shape or "", _each())(op):
+    for args, kwargs in BAD.get(op.shape or op.display_name, _each())(op):
         yield Case("a bad call", args, kwargs, "float32")
     if op.schema.positional and op.schema.positional[0].type.is_tensor:
         rest = [X if a.type.is_tensor else 1 for a in op.schema.positional[1:] if a.default is None]
         yield Case("no tensor", ("x", *rest), {}, "float32")
+    yield from refused_dtypes(op)
+
+
+def refused_dtypes(op: Operator) -> Iterator[Case]:
+    """Yields calls with tensors of dtypes that an operator does not take: what has no order, no mean or no sign."""
+    if "random" in op.tags:
+        return
+    cases = [*_on_float32(op)]
+    without_dims = (case for case in cases if not any(given.shape for given in case.tensors))
+    for case in [*cases[:1], *islice(without_dims, 1)]:
+        for dtype in REFUSED:
+            if not Maker(op, dtype, 0).supported:
+                yield case.replaced(partial(_in, dtype), f"tensors of {dtype}")._replace(dtype=dtype)
+
+
+def _in(dtype: str, given: Given) -> Given:
+    return given._replace(dtype=dtype, data=round_to([*map(abs, given.data)], dtype))
+
+
+def _on_float32(op: Operator) -> Iterator[Case]:
+    for sample in samples(op, dtype="float32"):
+        args, kwargs = tuple(map(described, sample.args)), {k: described(v) for k, v in sample.kwargs.items()}
+        case = Case(sample.name, args, kwargs, "float32")
+        if case.tensors and all(given.dtype == "float32" and given.data for given in case.tensors):
+            yield case
 
 
 def errors(subject: Subject, op: Operator) -> Iterator[Outcome]:
-    """Every bad call of an operator."""
-    judge = Judge(subject, op)
+    """Every bad call of an operator, and of its in-place variant, which must not have written by then."""
+    judge, variant = Judge(subject, op), inplace_of(op)
+    writes = None if variant is None else Judge(subject, variant)
+    for one in (op, variant):
+        if one is not None and one.function is not None:
+            _well(subject, op, one.function)
 
     def check(case: Case) -> None:
         fitting = suited(subject, case)
         if fitting is None:
             raise Skip
         refuses(judge, fitting)
+        if writes is not None:
+            refuses(writes, fitting)
 
     yield from over(judge, "errors", "", bad_calls(op), check)
+
+
+def _well(subject: Subject, op: Operator, function: Callable[..., Any]) -> None:
+    """Makes some calls that are right, after which bad ones may take the fast path, where only the kernel looks."""
+    if not subject.has("float32"):
+        return
+    for case in islice(on_samples(subject, op, "float32", "errors"), RIGHT):
+        with suppress(Exception):  # their own check tells of it
+            made = Made(subject, op, case)
+            for _ in range(2):
+                function(*made.args, **made.kwargs)
 
 
 def refuses(judge: Judge, case: Case) -> None:

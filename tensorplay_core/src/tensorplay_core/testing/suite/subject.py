@@ -16,13 +16,14 @@ from tensorplay_core import public
 from tensorplay_core.dispatch import devices
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.registry import REGISTRY
-from tensorplay_core.errors import ArgumentError, did_you_mean
+from tensorplay_core.errors import ArgumentError, BackendError, did_you_mean, fix
 from tensorplay_core.testing.suite.given import place
 from tensorplay_core.testing.suite.outcome import Profile
 from tensorplay_core.types import dtype as dt
+from tensorplay_core.types.dtype import by_name
 
 QUICK = ("float32", "float16", "int32", "bool", "complex64")
-"""The dtypes of a quick run; of those that the device lacks, nothing stands in their place."""
+"""The dtypes of a quick run; where a device has none of a kind, its first dtype of that kind stands in their place."""
 BITS = 32
 """A seed's bits: short enough to be typed again."""
 
@@ -56,15 +57,22 @@ class Subject:
         """Loads the device."""
         if seed is not None and seed.__class__ is not int:
             raise ArgumentError(f"the seed of a run is an integer, not {seed!r}")
+        if profile is not None and not isinstance(profile, Profile):
+            raise ArgumentError(f"PROFILE must be a Profile, not {type(profile).__name__}")
         self.device, self.quick, self.profile = name, quick, profile or Profile()
-        self.profile.check_names([*operators()])
         self.seed = secrets.randbits(BITS) if seed is None else seed
         self.place = place(name)
         self._read()
+        self.profile.check_names([*operators()], self.dtypes)
 
     def _read(self) -> None:
         api = devices.entry(self.device).api
         self.dtypes = tuple(one.name for one in dt.ALL if one.name in api.dtypes)
+        if not self.dtypes:
+            what = f"device {self.device!r} has none of TensorPlay's dtypes: {', '.join(one.name for one in dt.ALL)}"
+            raise BackendError(
+                f"{what}; its own are {[*api.dtypes]}" + fix(f"name them so in dtypes of {type(api).__name__}.")
+            )
         self.mutable, self.views = api.mutable, api.views
         signed = [one for one in dt.ALL if one.kind == "i" and one.name in self.dtypes]
         self.integer = "int64" if "int64" in self.dtypes or not signed else max(signed, key=lambda d: d.itemsize).name
@@ -77,7 +85,10 @@ class Subject:
     @property
     def checked_dtypes(self) -> tuple[str, ...]:
         """The dtypes that forward checks go through."""
-        return tuple(name for name in self.dtypes if not self.quick or name in QUICK)
+        if not self.quick:
+            return self.dtypes
+        kinds = {_kind(name): name for name in (*self.dtypes[::-1], *QUICK) if name in self.dtypes}
+        return tuple(name for name in self.dtypes if name in QUICK or name == kinds[_kind(name)])
 
     def rng(self, *what: str) -> random.Random:
         """Returns the stream of random numbers of one check."""
@@ -86,6 +97,10 @@ class Subject:
     def has(self, *dtypes: str) -> bool:
         """Whether the device has all of these dtypes."""
         return all(name in self.dtypes for name in dtypes)
+
+
+def _kind(dtype: str) -> str:
+    return by_name(dtype).kind.replace("u", "i")  # one kind of integers stands for both
 
 
 def operators() -> dict[str, Operator]:

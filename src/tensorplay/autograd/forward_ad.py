@@ -1,4 +1,4 @@
-"""``import tensorplay.autograd``: the module that ``tp.autograd`` is, for import statements.
+"""``import tensorplay.autograd.forward_ad``: the module that ``tp.autograd.forward_ad`` is, for import statements.
 
 Such a statement looks for a file, and the module is one of core's. So this file puts core's module in its own place:
 there is one object, whichever way it is reached, and nothing is loaded before it is asked for.
@@ -10,8 +10,8 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tensorplay_core.autograd.public import *  # noqa: F403
+    from tensorplay_core.autograd.forward_ad import *  # noqa: F403
 else:
-    from tensorplay_core.autograd import public as _module
+    from tensorplay_core.autograd import forward_ad as _module
 
     sys.modules[__name__] = _module

@@ -1,0 +1,64 @@
+"""The array kernel of an operator without its call: for indexing, whose arguments the generated fast paths do not take.
+
+As there, only a kernel is called that the slow path has tried for the tensor's type, and only where no layer would see
+the call: nothing special is active, nothing is recorded, one device of its type, arrays that can be written to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tensorplay_core.dispatch import active
+from tensorplay_core.dispatch.context import STATE
+from tensorplay_core.dispatch.keys import PAGE
+from tensorplay_core.dispatch.operator import Operator
+from tensorplay_core.dispatch.resolution import at_key
+from tensorplay_core.dispatch.tensor_type import TensorType
+from tensorplay_core.ops.slots import has_only_default_layers
+from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.views import root_of
+
+Kernel = Callable[..., Any]
+
+_found: dict[tuple[Operator, TensorType], tuple[int, Kernel]] = {}
+
+
+def kernel(op: Operator, type: TensorType) -> Kernel | None:
+    """Returns the kernel that serves an operator for a type, on raw arrays; None where the call must decide.
+
+    Args:
+        op: an operator whose kernel takes the arrays as they are, whatever their dtype.
+        type: of its first tensor.
+    """
+    known = _found.get((op, type))
+    if known is not None and known[0] == op.generation:
+        return known[1]
+    if type.special or type.inference or type.rebinds or type.several:
+        return None
+    generation = op.generation
+    registration = at_key(op, PAGE * type.page + type.key).registration
+    if registration is None or registration.level != "array" or type not in registration.verified:
+        return None
+    if not has_only_default_layers(op, type.page):
+        return None
+    function: Kernel = registration.function
+    _found[op, type] = generation, function
+    return function
+
+
+def records(x: Tensor) -> bool | None:
+    """Whether a call that reads a tensor is recorded; None where some layer must see the call."""
+    if active.special or active.inference:
+        return None
+    return x._node is not None and (not active.grad_off or STATE.get().grad)
+
+
+def unrecorded(x: Tensor, other: Tensor | None = None) -> bool:
+    """Whether a call with these tensors is plain: no layer sees it, and no gradient is recorded."""
+    if active.special or active.inference:
+        return False
+    if active.grad_off and not STATE.get().grad:
+        return True
+    # A view that requires none itself may be one of a tensor that does.
+    return root_of(x)._edge is None and x._node is None and (other is None or other._node is None)

@@ -1,0 +1,96 @@
+"""Views of a device: what is written through one is seen by all, whatever overlaps with what, in the right order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from tensorplay_core.errors import TensorPlayError
+from tensorplay_core.testing.suite.calls import REFUSALS, bits_of
+from tensorplay_core.testing.suite.device_checks import of_device
+from tensorplay_core.testing.suite.outcome import Finding, Outcome
+from tensorplay_core.testing.suite.subject import Subject
+
+WRITES: tuple[tuple[str, str, list[Any]], ...] = (
+    ("x[1:].copy_(x[:-1])", "x", [0.0, 0.0, 1.0, 2.0, 3.0, 4.0]),
+    ("x[:-1].copy_(x[1:])", "x", [1.0, 2.0, 3.0, 4.0, 5.0, 5.0]),
+    ("x[1:].add_(x[:-1])", "x", [0.0, 1.0, 3.0, 5.0, 7.0, 9.0]),
+    ("x.mul_(x[3])", "x", [0.0, 3.0, 6.0, 9.0, 12.0, 15.0]),
+    ("tp.add(x[:-1], 1, out=x[1:])", "x", [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]),
+    ("tp.sub(x[1:], x[:-1], out=x[1:])", "x", [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]),
+    ("x.reshape(2, 3).transpose(0, 1).mul_(2)", "x", [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]),
+    ("x.reshape(2, 3).copy_(x.reshape(2, 3).select(0, 1))", "x", [3.0, 4.0, 5.0, 3.0, 4.0, 5.0]),
+    ("x[::2].copy_(x[:3])", "x", [0.0, 1.0, 1.0, 3.0, 2.0, 5.0]),
+    ("x.unsqueeze(0).add_(1)", "x", [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+    ("x.expand(1, 6).add_(1)", "x", [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+    ("x[4:5].expand(1).zero_()", "x", [0.0, 1.0, 2.0, 3.0, 0.0, 5.0]),
+    ("x.squeeze().fill_(7)", "x", [7.0] * 6),
+    ("y = x[1:3]; x.add_(1)", "y", [2.0, 3.0]),
+    ("y = x[2:]; z = x[:4]; z.mul_(10)", "y", [20.0, 30.0, 4.0, 5.0]),
+    ("y = x.clone(); x.zero_()", "y", [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]),
+    ("x.fill_(7); x.add_(1)", "x", [8.0] * 6),
+    ("x.zero_(); x.fill_(2)", "x", [2.0] * 6),
+    ("x.copy_(x[3]); x.mul_(2)", "x", [6.0] * 6),
+    ("x.fill_(7); x[1:3] = 5", "x", [7.0, 5.0, 5.0, 7.0, 7.0, 7.0]),
+)
+"""What is done with 0 to 5 as ``x``, the tensor that is looked at then, and what it must be."""
+STRIDED: tuple[tuple[str, str, list[Any]], ...] = (
+    ("y = x[2:].as_strided((2,), (1,), 0)", "y", [0.0, 1.0]),
+    ("y = x[1:3].as_strided((3,), (2,), 1)", "y", [1.0, 3.0, 5.0]),
+    ("y = x[2:].as_strided((2,), (2,))", "y", [2.0, 4.0]),
+    ("y = x[1:][1:].as_strided((4,), (1,))", "y", [2.0, 3.0, 4.0, 5.0]),
+    ("y = x.reshape(2, 3)[1:].as_strided((2, 2), (1, 1), 1)", "y", [[1.0, 2.0], [2.0, 3.0]]),
+    ("y = x[4:].as_strided((0, 2), (1, 1), 6)", "y", []),
+    ("x[3:].as_strided((2,), (1,), 0).zero_()", "x", [0.0, 0.0, 2.0, 3.0, 4.0, 5.0]),
+    ("x.as_strided((2,), (5,)).fill_(9)", "x", [9.0, 1.0, 2.0, 3.0, 4.0, 9.0]),
+    ("y = tp.tensor([x[2:].storage_offset(), x[1:][1:].storage_offset(), x[:3].storage_offset()])", "y", [2, 2, 0]),
+    ("y = tp.tensor([x.reshape(2, 3)[1:, 1:].storage_offset(), x[6:].storage_offset() * 0])", "y", [4, 0]),
+)
+"""The same where arrays have strides: ``as_strided`` counts from the first element of the memory, not of the view."""
+STRIDED_REFUSED = (
+    "x[2:].as_strided((7,), (1,), 0).zero_()", "x[2:].as_strided((5,), (1,)).zero_()",
+    "x[:2].as_strided((2,), (6,)).zero_()", "x.as_strided((2,), (0,)).zero_()",
+)  # fmt: skip
+REFUSED = ("x[:1].expand(3).add_(1)", "x.expand(2, 6).copy_(x)", "x.reshape(2, 3)[:, :1].expand(2, 3).zero_()")
+"""Writes to memory that several elements share."""
+
+
+def views(subject: Subject) -> Iterator[Outcome]:
+    """Writes through views, in float32."""
+    strided = subject.views and hasattr(subject.tp.zeros(2, device=subject.device)._array, "strides")
+    checks: list[Callable[[], None]] = [partial(_written, subject, *one) for one in WRITES + STRIDED * strided]
+    checks += [partial(_refused, subject, one) for one in REFUSED + STRIDED_REFUSED * strided]
+    yield from of_device(subject, "views", checks)
+
+
+def _program(subject: Subject, what: str, name: str = "x") -> str:
+    lines = ["import tensorplay as tp", "", f'x = tp.arange(6.0, device="{subject.device}")', *what.split("; ")]
+    return "\n".join([*lines, f"print({name})"])
+
+
+def _written(subject: Subject, what: str, name: str, right: list[Any]) -> None:
+    names = {"tp": subject.tp, "x": subject.tp.arange(6.0, device=subject.device)}
+    program = _program(subject, what, name)
+    try:
+        exec(what, names)
+    except Exception as error:
+        refused = isinstance(error, REFUSALS)
+        raise Finding(f"{what} raised {type(error).__name__}: {error}", program, refused=refused) from error
+    found = names[name].tolist()
+    if found != right:
+        raise Finding(f"after x = 0 … 5; {what}, {name} is {found}, and {right} is right", program)
+
+
+def _refused(subject: Subject, what: str) -> None:
+    names = {"tp": subject.tp, "x": subject.tp.arange(6.0, device=subject.device)}
+    before, program = bits_of(names["x"]), _program(subject, what)
+    try:
+        exec(what, names)
+    except TensorPlayError:
+        if bits_of(names["x"]) != before:
+            raise Finding(f"{what} raises, and writes before it does", program) from None
+    except Exception as error:
+        raise Finding(f"{what} raised {type(error).__name__}, which is not TensorPlay's: {error}", program) from error
+    else:
+        raise Finding(f"{what} writes to elements that share memory, and must raise", program)

@@ -1,0 +1,104 @@
+"""What an operator refuses by its contract is refused in the same words on every device: bool, complex, too large."""
+
+from __future__ import annotations
+
+import array_api_strict
+import pytest
+
+import tensorplay as tp
+from tensorplay_core.dispatch.registry import REGISTRY
+from tensorplay_core.ops.call import call
+from tensorplay_core.plugins.lifecycle import MANAGER
+
+DEVICES = ("cpu", "meta", "loopback", "refusing")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def devices():
+    tp.backends.from_namespace(array_api_strict, "refusing")
+    yield
+    tp.backends.unload("refusing")
+    MANAGER._records.pop("refusing")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    ("use", "remedy"),
+    [
+        (lambda x: -x, r"x\.eq\(False\) inverts a mask"),
+        (lambda x: x.clone().neg_(), r"x\.eq\(False\) inverts a mask"),
+        (lambda x: x - x, r"a\.ne\(b\) is True where two masks differ"),
+        (lambda x: True - x, r"a\.ne\(b\)"),
+        (lambda x: x.clone().sub_(True), r"a\.ne\(b\)"),
+        (lambda x: tp.relu(x), r"\.to\(dtype\)"),
+        (lambda x: x.clone().relu_(), r"\.to\(dtype\)"),
+    ],
+)
+def test_operators_on_numbers_take_no_bool(device, use, remedy):
+    x = tp.ones(2, dtype=tp.bool, device=device)
+    for _ in range(2):  # the second would be a fast one
+        with pytest.raises(tp.DTypeError, match=rf"^\w+: takes numbers, and the tensors are bool\nfix: .*{remedy}"):
+            use(x)
+    assert (x - 1).dtype.is_integral and (x - 0.5).dtype is tp.float32  # numbers promote first
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ["relu", "max", "argmax"])
+def test_complex_numbers_have_no_order(device, name):
+    x = tp.ones(2, dtype=tp.complex64, device=device)
+    with pytest.raises(tp.DTypeError, match=rf"^{name}: complex numbers have no order.*complex64\nfix: .*\.abs\(\)"):
+        getattr(tp, name)(x)
+    if name == "max":
+        with pytest.raises(tp.DTypeError, match=r"^max\.dim: complex numbers have no order"):
+            x.max(0)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    ("dtype", "value", "error"),
+    [
+        ("uint8", 300, tp.ValueRangeError), ("uint8", -1, tp.ValueRangeError), ("int8", 128, tp.ValueRangeError),
+        ("int32", 2.0**31, tp.ValueRangeError), ("int32", float("nan"), tp.ValueRangeError),
+        ("int64", float("inf"), tp.ValueRangeError), ("float32", 1j, tp.DTypeError), ("int32", 1j, tp.DTypeError),
+    ],
+)  # fmt: skip
+def test_a_number_that_does_not_fit_is_not_written(device, dtype, value, error):
+    x = tp.ones(2, dtype=getattr(tp, dtype), device=device)
+    with pytest.raises(error, match=r"^fill_: .*" + dtype + r"\nfix: "):
+        x.fill_(value)
+    if device != "meta":
+        assert x.tolist() == [1, 1]
+    with pytest.raises(error, match=r"^full: .*" + dtype + r"\nfix: "):
+        tp.full((2,), value, dtype=x.dtype, device=device)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_numbers_that_fit_are_written_as_ever(device):
+    x = tp.ones(2, dtype=tp.uint8, device=device)
+    y = tp.zeros(2, dtype=tp.bool, device=device)
+    x.fill_(255), y.fill_(300)
+    x.fill_(2.7)
+    if device != "meta":
+        assert x.tolist() == [2, 2] and y.tolist() == [True, True]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    ("name", "numbers", "dtype"),
+    [
+        ("full", ((2,), 3), "int64"), ("full", ((2,), True), "bool"), ("full", ((2,), 3.0), "float32"),
+        ("full", ((2,), 3j), "complex64"), ("arange", (0, 3, 1), "int64"), ("arange", (0, 3, 0.5), "float32"),
+        ("arange", (False, True, True), "int64"), ("zeros", ((2,),), "float32"), ("randperm", (3,), "int64"),
+    ],
+)  # fmt: skip
+def test_without_a_dtype_a_new_tensor_has_that_of_its_numbers(device, name, numbers, dtype):
+    op, place = REGISTRY.operators[f"tp::{name}"], tp.device(device)
+    assert call(op, numbers, {"dtype": None, "device": place}).dtype.name == dtype
+    assert getattr(tp.ops.tp, name)(*numbers, device=device).dtype.name == dtype
+
+
+def test_a_size_that_is_no_integer_is_told():
+    for size in (2.5, (2, 2.5), "x", None):
+        with pytest.raises(tp.ArgumentError, match=r"^full: size.* must be an int"):
+            tp.full(size, 3.0)
+    assert tp.full(2, 3.0).shape == (2,) and tp.full([], 3).shape == ()
