@@ -7,7 +7,6 @@ and explained in docs/conformance.md.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -39,8 +38,8 @@ OTHERWISE = {
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory) -> Path:
     """The folder of the fetched source distribution."""
-    if importlib.util.find_spec("pip") is None:
-        pytest.skip("pip is not installed, which fetches HIPS autograd's tests: install the peers group")
+    for module in ("pip", "scipy"):
+        pytest.importorskip(module, reason=f"{module} is not installed: install the peers group, and these tests run")
     folder = tmp_path_factory.mktemp("hips")
     (folder / "wanted.txt").write_text(f"autograd=={VERSION} --hash=sha256:{SHA256}\n")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]

@@ -24,6 +24,7 @@ from tensorplay_core.testing.suite.subject import Subject
 from tensorplay_core.types.dtype import by_name
 
 CALLS_IN_A_THREAD = 24
+TURNS = 200
 CORE = "tensorplay_core."
 
 
@@ -90,9 +91,10 @@ def in_threads(judge: Judge, cases: Sequence[Case]) -> None:
 def _calls(judge: Judge, case: Case, gate: threading.Barrier) -> None:
     """Makes a call many times in this thread, once the others are ready too; results are compared at the end."""
     function, written = judge.op.function, bool(plan_of(judge.op).written)
+    count = CALLS_IN_A_THREAD // 4 if judge.subject.quick else CALLS_IN_A_THREAD
     try:
         expected = judge.expected(case)
-        made = [Made(judge.subject, judge.op, case) for _ in range(CALLS_IN_A_THREAD if written else 1)]
+        made = [Made(judge.subject, judge.op, case) for _ in range(count if written else 1)]
     except BaseException:
         gate.abort()
         raise
@@ -101,7 +103,7 @@ def _calls(judge: Judge, case: Case, gate: threading.Barrier) -> None:
         return
     results = []
     with taking_turns():
-        for i in range(CALLS_IN_A_THREAD):
+        for i in range(count):
             inputs = made[i if written else 0]
             results.append(judge.call(case, function, inputs.args, inputs.kwargs, "thread"))
     right: set[bytes] = set()
@@ -114,14 +116,19 @@ def _calls(judge: Judge, case: Case, gate: threading.Barrier) -> None:
 
 @contextmanager
 def taking_turns() -> Iterator[None]:
-    """A scope in which this thread lets others run at every line of Python that is not core's own."""
+    """A scope in which this thread lets others run, at the first ``TURNS`` lines of Python that are not core's own."""
+    left = TURNS  # a turn may take milliseconds, and a library in Python has thousands of lines in a call
 
     def each_line(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal left
+        if left <= 0:
+            return None
+        left -= 1
         time.sleep(0)
         return each_line
 
     def of_frame(frame: FrameType, event: str, argument: Any) -> Any:
-        return None if str(frame.f_globals.get("__name__")).startswith(CORE) else each_line
+        return each_line if left > 0 and not str(frame.f_globals.get("__name__")).startswith(CORE) else None
 
     before = sys.gettrace()
     sys.settrace(of_frame)
