@@ -97,9 +97,8 @@ class BareDevice(DeviceAPI):
 
 
 def unboxed(value: Any) -> Any:
-    if isinstance(value, list):
-        return [unboxed(v) for v in value]
-    return value.data if isinstance(value, Box) else value
+    one = value.data if isinstance(value, Box) else value
+    return [unboxed(v) for v in value] if isinstance(value, list) else one
 
 
 def boxed(kernel: Any) -> Any:

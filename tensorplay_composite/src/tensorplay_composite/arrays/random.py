@@ -27,7 +27,7 @@ class HostRandom:
     """One generator per device index, all from one seed.
 
     Args:
-        seed: the first seed, 0 or more; None takes one from the operating system.
+        seed: the first seed, any integer; None takes one from the operating system.
 
     Example:
         >>> HostRandom(0).uniform((2,), "float32", 0).tolist() == HostRandom(0).uniform((2,), "float32", 1).tolist()
@@ -52,7 +52,8 @@ class HostRandom:
             import numpy
 
             with self._lock:
-                made = numpy.random.Generator(numpy.random.Philox(self._seed))
+                seed = None if self._seed is None else self._seed % 2**64  # Philox takes those of 0 and above
+                made = numpy.random.Generator(numpy.random.Philox(seed))
                 found = self._generators.setdefault(index, made)
         return found
 

@@ -91,10 +91,9 @@ def in_threads(judge: Judge, cases: Sequence[Case]) -> None:
 def _calls(judge: Judge, case: Case, gate: threading.Barrier) -> None:
     """Makes a call many times in this thread, once the others are ready too; results are compared at the end."""
     function, written = judge.op.function, bool(plan_of(judge.op).written)
-    count = CALLS_IN_A_THREAD // 4 if judge.subject.quick else CALLS_IN_A_THREAD
     try:
         expected = judge.expected(case)
-        made = [Made(judge.subject, judge.op, case) for _ in range(count if written else 1)]
+        made = [Made(judge.subject, judge.op, case) for _ in range(CALLS_IN_A_THREAD if written else 1)]
     except BaseException:
         gate.abort()
         raise
@@ -103,7 +102,7 @@ def _calls(judge: Judge, case: Case, gate: threading.Barrier) -> None:
         return
     results = []
     with taking_turns():
-        for i in range(count):
+        for i in range(CALLS_IN_A_THREAD):
             inputs = made[i if written else 0]
             results.append(judge.call(case, function, inputs.args, inputs.kwargs, "thread"))
     right: set[bytes] = set()
