@@ -22,6 +22,8 @@ def test_public_functions_are_those_of_the_module(tmp_path: Path) -> None:
     assert public_functions(path) == ("f",) and public_functions(tmp_path / "none.py") == ()
     found = public_functions(PACKAGE / "ops/helpers.py")
     assert found and all(getattr(helpers, name).__module__ == helpers.__name__ for name in found)
+    for family in (PACKAGE / "ops").glob("helpers_*.py"):
+        assert all(hasattr(helpers, name) for name in public_functions(family)), "a formula calls it as H.name"
     path.write_text("def f(:\n", encoding="utf-8")
     with pytest.raises(
         ContractError, match=r"m.py: the generator reads the names of its functions, but it is not Python"

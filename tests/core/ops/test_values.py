@@ -1,6 +1,6 @@
 """The values of every operator against NumPy, over all dtypes and samples, on the cpu and on the loopback device.
 
-``numpy_references`` holds one independent definition per operator; an operator that is not in it fails. A reference
+``numpy_references*.py`` hold one independent definition per operator; an operator that is not in it fails. A reference
 computes in float64 or complex128 where the dtype is inexact, and its result is rounded once, to the dtype that the
 contract promises.
 """
@@ -36,11 +36,21 @@ TOLERANCES: dict[tuple[str, str], dict[str, float]] = {
     ("linear", "float16"): {"rtol": 1e-3, "atol": 1e-2},
     ("linear", "bfloat16"): {"rtol": 1.6e-2, "atol": 6e-2},
 }
-_spec = importlib.util.spec_from_file_location("numpy_references", Path(__file__).with_name("numpy_references.py"))
-assert _spec is not None and _spec.loader is not None
-_module = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_module)
-REFERENCES: dict[str, Any] = _module.REFERENCES
+
+
+def _references(path: Path) -> dict[str, Any]:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return dict(module.REFERENCES)
+
+
+REFERENCES: dict[str, Any] = {
+    name: function
+    for path in sorted(Path(__file__).parent.glob("numpy_references*.py"))
+    for name, function in _references(path).items()
+}
 RANDOM = {name for name, op in OPERATORS.items() if "random" in op.tags} | {"empty"}
 
 

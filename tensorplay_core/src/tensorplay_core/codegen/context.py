@@ -38,6 +38,11 @@ def shape_rules() -> tuple[str, ...]:
     return keys_of(PACKAGE / "ops/shapes.py", "RULES")
 
 
+def _helpers(ops: Path) -> tuple[str, ...]:
+    """Returns core's functions that formulas may call: those of ``helpers.py`` and of the families' ``helpers_*.py``."""
+    return tuple(name for path in sorted(ops.glob("helpers*.py")) for name in public_functions(path))
+
+
 def own_docs(package: Path = PACKAGE) -> Path | None:
     """Returns the folder of the operators' pages, beside the sources; None where there are no such sources."""
     root = package.parent.parent.parent
@@ -97,7 +102,7 @@ class CodegenContext:
         handwritten = [name for module in HANDWRITTEN for name in public_functions(ops / module)]
         contract = load_contract(
             config or PACKAGE / "config",
-            helpers=(*public_functions(ops / "helpers.py"), *handwritten),
+            helpers=(*_helpers(ops), *handwritten),
             members=TENSOR_MEMBERS,
             shape_rules=shape_rules(),
         )
@@ -148,7 +153,7 @@ class CodegenContext:
     @cached_property
     def helpers(self) -> frozenset[str]:
         """Core's functions that formulas may call besides operators."""
-        return frozenset(public_functions(self.ops / "helpers.py"))
+        return frozenset(_helpers(self.ops))
 
     @cached_property
     def handwritten(self) -> dict[str, str]:
