@@ -39,7 +39,7 @@ def shape_rules() -> tuple[str, ...]:
 
 
 def _helpers(ops: Path) -> tuple[str, ...]:
-    """Returns core's functions that formulas may call: those of ``helpers.py`` and of the families' ``helpers_*.py``."""
+    """Returns core's functions for formulas: those of ``helpers.py`` and of the families' ``helpers_*.py``."""
     return tuple(name for path in sorted(ops.glob("helpers*.py")) for name in public_functions(path))
 
 
