@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -24,6 +25,8 @@ from tensorplay_core.testing.suite.subject import Subject, inplace_of
 DEVICE = {"device": Named("device", "")}
 REFUSED = ("int32", "uint8", "complex64")
 """Dtypes of the kinds that some operators do not take; what works on bool by the way is left open."""
+SAID = (("7", "2"), ("9", "5"))
+FAR = "an index far out of range"
 RIGHT = 4
 """How many calls that are right come before the bad ones."""
 Bad = tuple[tuple[Any, ...], dict[str, Any]]
@@ -156,11 +159,24 @@ BAD: dict[str, Callable[[Operator], Iterator[Bad]]] = {
 }  # fmt: skip
 
 
+_W = _t(2, 5)
+BEYOND: dict[str, tuple[tuple[Any, ...], ...]] = {
+    "index": ((_W, [_i(7)]), (_W, [None, _i(9)]), (_W, [_i(1), _i(-9)])),
+    "index_put": ((_W, [_i(7)], _t(5)), (_W, [None, _i(9)], _t(2, 1)), (_W, [_i(1), _i(-9)], _t(1), True)),
+    "index_select": ((_W, 1, _i(9)), (_W, 0, _i(-7))),
+    "gather": ((_W, 1, _row(9)), (_W, 0, _row(-7))),
+    "select": ((_W, 0, 7), (_W, -1, -9)),
+}
+"""Calls with an index far beyond its dim, 7 of 2 or 9 of 5: the message must have both numbers in it."""
+
+
 def bad_calls(op: Operator) -> Iterator[Case]:
     """Yields calls of an operator that must raise."""
     if op.name == "cross_entropy":
         yield Case("a class out of range", (X, _i(0, 3)), {}, "float32")
         yield Case("too few classes", (X, _i(0)), {}, "float32")
+    for args in BEYOND.get(op.shape or op.display_name, ()):
+        yield Case(FAR, args, {}, "float32")
     for args, kwargs in BAD.get(op.shape or op.display_name, _each())(op):
         yield Case("a bad call", args, kwargs, "float32")
     if op.schema.positional and op.schema.positional[0].type.is_tensor:
@@ -234,8 +250,10 @@ def refuses(judge: Judge, case: Case) -> None:
         assert judge.op.function is not None
         try:
             result = judge.op.function(*made.args, **made.kwargs)
-        except TensorPlayError:
+        except TensorPlayError as error:
             judge.calls += 1
+            if case.name == FAR and not any(all(re.search(rf"\b{n}\b", str(error)) for n in pair) for pair in SAID):
+                judge.wrong(case, f"names not both the index and the size of its dim: {error}")
         except Exception as error:
             judge.wrong(case, f"raised {type(error).__name__}, which is not TensorPlay's: {error}")
         else:
