@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from tensorplay_core.errors import ArgumentError
+from tensorplay_core.testing import sample_domains
 from tensorplay_core.testing.sample_specs import (
     ANY,
     BASE,
@@ -58,12 +59,14 @@ DOMAINS: dict[str, dict[str, Domain]] = {
     "hardsigmoid": {"self": ODD},  # kinks at -3 and 3
     "hardswish": {"self": ODD},
     "pow": {"self": BASE, "exponent": EXPONENT},
+    **sample_domains.DOMAINS,
 }
 
 # The kinds of dtype an operator takes: b bool, u unsigned, i signed, f floating, c complex; all where it is not listed.
 KINDS: dict[str, str] = {
     **dict.fromkeys(("cross_entropy", "log_softmax", "rand", "randn", "softmax"), "f"),
     "mean": "fc",
+    **sample_domains.KINDS,
 }
 
 # The tags of operators that refuse complex numbers.
