@@ -30,7 +30,7 @@ def nan_to_num(x: Any, nan: Any = None, posinf: Any = None, neginf: Any = None) 
     return np.where(x == -np.inf, -np.inf if neginf is None else neginf, x)
 
 
-def div_mode(a: Any, b: Any, rounding_mode: Any) -> Any:
+def div_mode(a: Any, b: Any, rounding_mode: Any = None) -> Any:
     if rounding_mode is None:
         return a / b
     if rounding_mode == "floor":
@@ -157,7 +157,9 @@ REFERENCES: dict[str, Any] = {
     "bitwise_left_shift": lambda a, b: np.where(
         (b >= 0) & (b < bits_of(a)), a * 2 ** (np.where((b >= 0) & (b < bits_of(a)), b, 0).astype(a.dtype)), 0
     ),
-    "bitwise_right_shift": lambda a, b: np.right_shift(a, np.where((b >= 0) & (b < bits_of(a)), b, bits_of(a) - 1)),
+    "bitwise_right_shift": lambda a, b: np.right_shift(
+        a, np.where((b >= 0) & (b < bits_of(a)), b, bits_of(a) - 1).astype(a.dtype)
+    ),
     "lerp": lerp,
     "addcmul": lambda a, b, c, value=1: a + np.asarray(value, a.dtype) * b * c,
     "addcdiv": lambda a, b, c, value=1: a + value * (b / c),

@@ -11,6 +11,7 @@ from typing import Any
 
 from tensorplay_composite.arrays._support import Kernels, Support, quietly
 from tensorplay_composite.arrays.elementary import error_functions
+from tensorplay_core.ops.shapes_pointwise import check_approximation
 
 FARTHEST = 40.0
 CUBIC = 0.044715
@@ -30,6 +31,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
 
         def widened(*arrays: Any, approximate: str = "none") -> Any:
             dtype = arrays[0].dtype
+            check_approximation("gelu", approximate)
             if kind[dtype] != "half":
                 return function(*arrays, approximate=approximate)
             return cast(function(*[cast(a, single) for a in arrays], approximate=approximate), dtype)
@@ -58,4 +60,3 @@ def kernels(xp: Any, support: Support) -> Kernels:
         return grad_output * (right + x * right * left * (1 + 3 * CUBIC * x * x) * SCALE)
 
     return {"gelu": gelu, "gelu_backward": gelu_backward}
-

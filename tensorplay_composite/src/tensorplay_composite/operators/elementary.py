@@ -42,7 +42,7 @@ def clamp_max(self: Tensor, max: Tensor) -> Tensor:
     return F.minimum(self, max)
 
 
-def div_mode(self: Tensor, other: Tensor, *, rounding_mode: str | None) -> Tensor:
+def div_mode(self: Tensor, other: Tensor, *, rounding_mode: str | None = None) -> Tensor:
     """A quotient, rounded as ``rounding_mode`` says."""
     if rounding_mode is None:
         return F.div(self, other)
@@ -92,6 +92,8 @@ def logit(self: Tensor, eps: float | None = None) -> Tensor:
     """``log(x / (1 - x))``, of the number as it is, or moved into [eps, 1 - eps]."""
     if not self.dtype.is_inexact:
         self = self.to(get_default_dtype())
+    if self.dtype.itemsize == 2:
+        return logit(self.to(float32), eps).to(self.dtype)
     if eps is not None:
         self = F.clamp(self, eps, 1 - eps)
     return F.log(self / (1 - self))

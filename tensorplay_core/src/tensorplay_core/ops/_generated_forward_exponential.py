@@ -53,20 +53,6 @@ def logaddexp_tangent(tangents: Any, result: Any, self: Any, other: Any) -> Any:
     )
 
 
-def xlogy_tangent(tangents: Any, result: Any, self: Any, other: Any) -> Any:
-    """The tangent, from the gradients, of ``xlogy``.
-
-    result: self_t * log(where((self == 0) * (other <= 0), 1, other)) + other_t * conjugate(self / where((self == 0)
-        * (other == 0), 1, other))
-
-    """
-    self_t, other_t = tangents
-    return total(
-        None if self_t is None else self_t * F.log(F.where((self == 0) * (other <= 0), 1, other)),
-        None if other_t is None else other_t * conjugate(self / F.where((self == 0) * (other == 0), 1, other)),
-    )
-
-
 def erf_tangent(tangents: Any, result: Any, self: Any) -> Any:
     """The tangent, from the gradients, of ``erf``.
 
@@ -92,7 +78,6 @@ RULES: dict[str, Generated] = {
     "log2": Generated("elementwise", ("self",), log2_tangent),
     "log10": Generated("elementwise", ("self",), log10_tangent),
     "logaddexp": Generated("elementwise", ("self", "other"), logaddexp_tangent),
-    "xlogy": Generated("elementwise", ("self", "other"), xlogy_tangent),
     "erf": Generated("elementwise", ("self",), erf_tangent),
     "erfc": Generated("elementwise", ("self",), erfc_tangent),
 }

@@ -32,19 +32,6 @@ def remainder_tangent(tangents: Any, result: Any, self: Any, other: Any) -> Any:
     )
 
 
-def fmod_tangent(tangents: Any, result: Any, self: Any, other: Any) -> Any:
-    """The tangent, from the gradients, of ``fmod``.
-
-    result: self_t - other_t * conjugate(trunc(self / other))
-
-    """
-    self_t, other_t = tangents
-    return total(
-        self_t,
-        None if other_t is None else -other_t * conjugate(F.trunc(self / other)),
-    )
-
-
 def clamp_min_tangent(tangents: Any, result: Any, self: Any, min: Any) -> Any:
     """The tangent, from the gradients, of ``clamp_min``.
 
@@ -84,7 +71,6 @@ def nan_to_num_tangent(tangents: Any, result: Any, self: Any, nan_: Any, posinf:
 RULES: dict[str, Generated] = {
     "frac": Generated("elementwise", ("self",), frac_tangent),
     "remainder": Generated("elementwise", ("self", "other"), remainder_tangent),
-    "fmod": Generated("elementwise", ("self", "other"), fmod_tangent),
     "clamp_min": Generated("elementwise", ("self", "min"), clamp_min_tangent),
     "clamp_max": Generated("elementwise", ("self", "max"), clamp_max_tangent),
     "nan_to_num": Generated("elementwise", ("self",), nan_to_num_tangent),

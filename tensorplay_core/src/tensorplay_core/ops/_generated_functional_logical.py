@@ -75,7 +75,7 @@ def isfinite(input: Tensor) -> Tensor:
     The inputs are promoted to one dtype; the result is bool.
 
     Formula:
-        self * 0 == 0
+        self * False == False
 
     Example:
         >>> import tensorplay as tp
@@ -247,7 +247,7 @@ def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     The inputs are promoted to one dtype; the result is bool.
 
     Formula:
-        self == 0
+        self == False
 
     Example:
         >>> import tensorplay as tp
@@ -282,7 +282,7 @@ def logical_and(input: Tensor | Number, other: Tensor | Number, *, out: Tensor |
     The inputs are promoted to one dtype; the result is bool.
 
     Formula:
-        (self != 0) * (other != 0) != 0
+        (self != False) * (other != False) != False
 
     Example:
         >>> import tensorplay as tp
@@ -319,7 +319,7 @@ def logical_or(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | 
     The inputs are promoted to one dtype; the result is bool.
 
     Formula:
-        (self != 0) + (other != 0) != 0
+        (self != False) + (other != False) != False
 
     Example:
         >>> import tensorplay as tp
@@ -356,7 +356,7 @@ def logical_xor(input: Tensor | Number, other: Tensor | Number, *, out: Tensor |
     The inputs are promoted to one dtype; the result is bool.
 
     Formula:
-        (self != 0) != (other != 0)
+        (self != False) != (other != False)
 
     Example:
         >>> import tensorplay as tp

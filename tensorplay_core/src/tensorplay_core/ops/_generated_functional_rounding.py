@@ -407,7 +407,7 @@ def fmod(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None =
 
     Gradients:
         self: grad
-        other: -grad * trunc(self / other)
+        other: -grad * whole_quotient(self, other)
 
     Example:
         >>> import tensorplay as tp

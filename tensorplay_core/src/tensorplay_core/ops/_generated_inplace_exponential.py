@@ -14,7 +14,6 @@ from tensorplay_core.ops._generated_schemas_exponential import (
     EXP2_,
     LOG10_,
     LOG2_,
-    LOGADDEXP_,
     LOGIT_,
     SINC_,
     XLOGY_,
@@ -92,34 +91,6 @@ def log10_(input: Tensor) -> Tensor:
     except (AttributeError, Unresolved):  # raised before anything is written
         pass
     return call(LOG10_, (input,))  # type: ignore[no-any-return]
-
-
-def logaddexp_(input: Tensor, other: Tensor | Number) -> Tensor:
-    """logaddexp_(input, other) -> Tensor
-
-    The in-place form of :func:`logaddexp`: writes to ``input`` and returns it.
-
-    """
-    if other.__class__ is not Tensor:
-        other = scalar_like(input, other)
-    try:
-        t = input._type
-        v = input._version
-        if (
-            other.__class__ is Tensor
-            and t is other._type
-            and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
-            and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
-            and (other._array.shape == input._array.shape or not other._array.shape)
-        ):
-            t.k_logaddexp_(input._array, other._array)
-            if v is not None:
-                v[0] += 1
-            return input
-    except (AttributeError, Unresolved):  # raised before anything is written
-        pass
-    return call(LOGADDEXP_, (input, other))  # type: ignore[no-any-return]
 
 
 def xlogy_(input: Tensor, other: Tensor | Number) -> Tensor:
@@ -202,6 +173,20 @@ def logit_(input: Tensor, eps: float | None = None) -> Tensor:
     The in-place form of :func:`logit`: writes to ``input`` and returns it.
 
     """
+    try:
+        t = input._type
+        v = input._version
+        if (
+            not (active.special or active.inference or t.inference)
+            and (v is None or not v[1])
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
+        ):
+            t.k_logit_(input._array, eps)
+            if v is not None:
+                v[0] += 1
+            return input
+    except (AttributeError, Unresolved):  # raised before anything is written
+        pass
     return call(LOGIT_, (input, eps))  # type: ignore[no-any-return]
 
 

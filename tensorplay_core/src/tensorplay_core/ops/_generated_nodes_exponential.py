@@ -15,6 +15,7 @@ from tensorplay_core.ops._generated_schemas_exponential import (
     LOG10,
     LOG2,
     LOGADDEXP,
+    LOGIT,
     SINC,
     XLOGY,
 )
@@ -143,7 +144,7 @@ class LogaddexpBackward(Node):
 class XlogyBackward(Node):
     """The gradient of ``xlogy``.
 
-    self: grad * log(where((self == 0) * (other <= 0), 1, other))
+    self: xlogy_slope(grad, self, other)
     other: grad * (self / where((self == 0) * (other == 0), 1, other))
 
     """
@@ -151,7 +152,6 @@ class XlogyBackward(Node):
     __slots__ = ()
     op = XLOGY
     kind = SAVING
-    pointwise = True
     saves_input = ("self", "other")
     saved_names = ("self", "other")
 
@@ -168,12 +168,11 @@ class XlogyBackward(Node):
         edge_self, edge_other = node.edges
         self = saved_self and unpack(saved_self, node, "self", graph)
         other = saved_other and unpack(saved_other, node, "other", graph)
-        shared_0 = self == 0
         grad_self = grad_other = None
         if edge_self is not None:
-            grad_self = grad * F.log(F.where(shared_0 * (other <= 0), 1, other))
+            grad_self = H.xlogy_slope(grad, self, other)
         if edge_other is not None:
-            grad_other = grad * (self / F.where(shared_0 * (other == 0), 1, other))
+            grad_other = grad * (self / F.where((self == 0) * (other == 0), 1, other))
         return grad_self, grad_other
 
 
@@ -231,6 +230,33 @@ class ErfcBackward(Node):
         saved_self, = node.saved
         self = unpack(saved_self, node, "self", graph)
         return (-grad * (1.1283791670955126 * F.exp(-self * self)),)
+
+
+class LogitBackward(Node):
+    """The gradient of ``logit``.
+
+    self: logit_backward(grad, self, eps)
+
+    """
+
+    __slots__ = ()
+    op = LOGIT
+    kind = SAVING
+    saves_input = ("self",)
+    saved_names = ("self", "eps")
+
+    @staticmethod
+    def record(result: Any, self: Any, eps: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = LogitBackward()
+        record(node, (self,), result)
+        node.saved = (save(self), eps)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, eps = node.saved
+        self = unpack(saved_self, node, "self", graph)
+        return (H.logit_backward(grad, self, eps),)
 
 
 class SincBackward(Node):

@@ -224,14 +224,13 @@ class FmodBackward(Node):
     """The gradient of ``fmod``.
 
     self: grad
-    other: -grad * trunc(self / other)
+    other: -grad * whole_quotient(self, other)
 
     """
 
     __slots__ = ()
     op = FMOD
     kind = SAVING
-    pointwise = True
     saves_input = ("self", "other")
     saved_names = ("self", "other")
 
@@ -255,7 +254,7 @@ class FmodBackward(Node):
         if edge_other is not None:
             self = unpack(saved_self, node, "self", graph)
             other = unpack(saved_other, node, "other", graph)
-            grad_other = -grad * F.trunc(self / other)
+            grad_other = -grad * H.whole_quotient(self, other)
         return grad_self, grad_other
 
 

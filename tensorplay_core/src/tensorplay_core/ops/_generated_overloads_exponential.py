@@ -37,9 +37,6 @@ if TYPE_CHECKING:
         def logaddexp(self: Tensor | Number, other: Tensor | Number) -> Tensor: ...
         @packet
         @staticmethod
-        def logaddexp_(self: Tensor, other: Tensor | Number) -> Tensor: ...
-        @packet
-        @staticmethod
         def xlogy(self: Tensor | Number, other: Tensor | Number) -> Tensor: ...
         @packet
         @staticmethod

@@ -40,7 +40,7 @@ ADDCMUL = operator(
     promote="default",
     composite="explicit",
     autocast="promote",
-    tags=("core", "pointwise"),
+    tags=("core", "numeric", "pointwise"),
     fast=True,
     math=Program(
         ("self", "tensor1", "tensor2"),
@@ -62,7 +62,7 @@ ADDCDIV = operator(
     promote="float",
     composite="explicit",
     autocast="promote",
-    tags=("core", "pointwise"),
+    tags=("core", "numeric", "pointwise"),
     fast=True,
     math=Program(
         ("self", "tensor1", "tensor2"),

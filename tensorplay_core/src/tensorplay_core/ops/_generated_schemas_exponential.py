@@ -65,7 +65,6 @@ LOGADDEXP = operator(
         ("t9",),
     ),
 )
-LOGADDEXP_ = inplace(LOGADDEXP)
 XLOGY = operator(
     "xlogy(Tensor self, Tensor other) -> Tensor",
     shape="broadcast",
@@ -117,9 +116,10 @@ LOGIT = operator(
     "logit(Tensor self, float? eps=None) -> Tensor",
     shape="same",
     promote="float",
-    composite="implicit",
+    composite="explicit",
     tags=("core", "pointwise", "real"),
     promises={"Composite": "logit"},
+    fast=True,
 )
 LOGIT_ = inplace(LOGIT)
 SINC = operator(

@@ -52,7 +52,7 @@ DIV_TENSOR_MODE = operator(
     "div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor",
     shape="broadcast",
     promote="default",
-    composite="implicit",
+    composite="explicit",
     autocast="promote",
     tags=("core", "pointwise"),
     promises={"Composite": "div_mode"},

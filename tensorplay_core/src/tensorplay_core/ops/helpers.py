@@ -11,9 +11,12 @@ from tensorplay_core.ops.helpers_pointwise import (
     clamp_backward_max,
     clamp_backward_min,
     gelu_second,
+    logit_backward,
     nonzero,
     nonzero_length,
     sinc_slope,
+    whole_quotient,
+    xlogy_slope,
 )
 from tensorplay_core.ops.shape_checks import normalize_dim, normalize_dims
 from tensorplay_core.ops.shapes_view import extent, may_overlap

@@ -9,6 +9,7 @@ import math
 
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.types.dtype import float32
 
 
 def clamp_backward(grad: Tensor, self: Tensor, min: Tensor | None, max: Tensor | None) -> Tensor:
@@ -40,11 +41,31 @@ def nonzero_length(x: Tensor, y: Tensor) -> Tensor:
     return nonzero(F.hypot(x, y))
 
 
+def whole_quotient(self: Tensor, other: Tensor) -> Tensor:
+    """A quotient rounded towards 0, of which every derivative is 0."""
+    return F.trunc(F.div(self.detach(), other.detach()))
+
+
+def xlogy_slope(grad: Tensor, self: Tensor, other: Tensor) -> Tensor:
+    """A gradient times ``log(other)``; 0 where ``self`` is 0 and the logarithm is not finite."""
+    other = other.to(grad.dtype)
+    return grad * F.log(F.where((self == 0) & (other <= 0), 1, other))
+
+
+def logit_backward(grad: Tensor, self: Tensor, eps: float | None) -> Tensor:
+    """A gradient over ``x (1 - x)``: NaN beyond [0, 1], or 0 beyond [eps, 1 - eps] where there is an eps."""
+    low = 0.0 if eps is None else eps
+    slope = grad / (self * (1 - self))
+    return F.where((self >= low) & (self <= 1 - low), slope, math.nan if eps is None else 0.0)
+
+
 def sinc_slope(self: Tensor) -> Tensor:
     """The derivative of ``sinc``, ``pi * (cos(t) - sin(t) / t) / t`` with ``t = pi * x``: its series where that cancels.
 
     The series is that of the sine over its argument, term by term: ``(-1)**k * 2k / (2k + 1)! * t**(2k - 1)``.
     """
+    if self.dtype.itemsize == 2:
+        return sinc_slope(self.to(float32)).to(self.dtype)
     t = self * math.pi
     near = abs(t) < 1
     far = F.where(near, 1, t)
@@ -61,6 +82,8 @@ def gelu_second(grad: Tensor, self: Tensor, approximate: str) -> Tensor:
     That of ``x * P(x)`` is ``(2 - x**2) * p(x)`` with the normal density p. With tanh, ``x * s(v)`` where s is the
     logistic function and ``v = sqrt(8 / pi) * (x + 0.044715 * x**3)``. Beyond 30 both are 0, whatever overflows there.
     """
+    if self.dtype.itemsize == 2:
+        return gelu_second(grad.to(float32), self.to(float32), approximate).to(grad.dtype)
     x = F.clamp(self, -30.0, 30.0)
     if approximate == "none":
         return grad * ((2 - x * x) * F.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi)))

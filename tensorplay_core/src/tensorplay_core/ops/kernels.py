@@ -62,10 +62,11 @@ def run(op: Operator, registration: Registration, args: tuple[Any, ...], kwargs:
     """
     plan = plan_of(op)
     compute = compute_type(op, args, kwargs)
+    asks = False
     if registration.emitter is not None:
-        _check_numbers(op, compute, args, kwargs)
+        asks = _check_numbers(op, compute, args, kwargs)
     # A kernel that the fast path may call is trusted here too, once it has been checked for this type.
-    trusted = op.fast and compute in registration.verified and not plan.written
+    trusted = not asks and op.fast and compute in registration.verified and not plan.written
     shape = None if trusted else expected_shape(op, args, kwargs)
     arrays = to_arrays(op, args, compute)
     native = native_keywords(op, kwargs, compute)
@@ -213,11 +214,12 @@ def native_keywords(op: Operator, kwargs: dict[str, Any], compute: TensorType) -
     return result
 
 
-def _check_numbers(op: Operator, compute: TensorType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Refuses numbers that do not go with the tensors of an emitted kernel."""
+def _check_numbers(op: Operator, compute: TensorType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Refuses numbers that do not go with the tensors of an emitted kernel; returns whether its shape rule has a word."""
     from tensorplay_core.ops import program_types  # here, because an import of the package can do without it
 
     program_types.check_numbers(op, compute.dtype, args, kwargs)
+    return program_types.asks_numbers(op)
 
 
 def check_tensors(
@@ -236,6 +238,8 @@ def check_tensors(
     results = (result,) if plan.returns_tensor else result if plan.returns > 1 else ()
     first = next(tensors_in(args, {}), None)
     if not results or first is None or kwargs or first._type in registration.verified:
+        return
+    if any(spec.required for spec in plan.keyword):  # None was given for it, which changes what a call means
         return
     for one, shape in zip(results, each_shape(expected_shape(op, args, kwargs), len(results)), strict=True):
         if shape is not None and isinstance(one, TensorBase) and tuple(shape) != one.shape:

@@ -52,11 +52,20 @@ def clamp(op: str, self: Shaped, min: Any = None, max: Any = None, **keywords: A
 
 def gelu(op: str, *tensors: Shaped, approximate: Any = "none", **keywords: Any) -> Shape:
     """The shape that all tensors have; ``approximate`` is one of the words for it."""
+    check_approximation(op, approximate)
+    return _broadcast(op, *tensors)
+
+
+def check_approximation(op: str, approximate: Any) -> None:
+    """Refuses an approximation that there is not; for kernels too, which are called without asking the rule.
+
+    Raises:
+        ValueRangeError: naming those that there are.
+    """
     if approximate not in APPROXIMATIONS:
         known = " and ".join(map(repr, APPROXIMATIONS))
         near = did_you_mean(str(approximate), APPROXIMATIONS)
         raise ValueRangeError(f"{op}: approximate must be one of {known}, not {approximate!r}.{near}")
-    return _broadcast(op, *tensors)
 
 
 def hardtanh(op: str, self: Shaped, min_val: Any = -1, max_val: Any = 1, **keywords: Any) -> Shape:

@@ -67,9 +67,10 @@ def samples(op: Described, *, dtype: str = "float64", seed: int = 0) -> Iterator
         'shape ()'
     """
     make = Maker(op, dtype, seed)
-    base, *overload = make.name.split(".")
+    name = op.schema.base_name
+    base, *overload = name.split(".")
     functional = ".".join([base.removesuffix("_"), *overload])  # an in-place form takes the calls of its operator
-    table = BY_NAME.get(make.name) or BY_NAME.get(functional) or BY_RULE.get(op.shape or "")
+    table = BY_NAME.get(name) or BY_NAME.get(functional) or BY_NAME.get(make.name) or BY_RULE.get(op.shape or "")
     if table is None:
         raise ArgumentError(
             f"there are no samples for {op.schema}: its shape rule {op.shape!r} has no table; "

@@ -197,7 +197,9 @@ def _module(
     """Returns a module that gathers names of others, and may define some functions over them."""
     body = [HEADER + doc, "", "from __future__ import annotations", ""]
     definitions = definitions or {}
-    gathered = ["\n".join(wrapped(f"from {m} import (", sorted(n, key=import_order), ")", 0)) for m, n in modules.items()]
+    gathered = [
+        "\n".join(wrapped(f"from {m} import (", sorted(n, key=import_order), ")", 0)) for m, n in modules.items()
+    ]
     body += sorted([*imports, *gathered], key=lambda statement: statement.split()[1])
     everything = sorted([f'"{name}"' for names in modules.values() for name in names] + [f'"{n}"' for n in definitions])
     if not everything:

@@ -55,4 +55,3 @@ def definition(function: NativeFunction) -> list[str]:
         f"return {FUNCTIONS}.{function.name}{call}",
     ]
     return [*wrapped(f"def {function.name}(", parameters, ") -> Tensor:"), *indent(body)]
-

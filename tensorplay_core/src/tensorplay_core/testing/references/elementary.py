@@ -138,7 +138,7 @@ def clamp(self: Array, min: Any = None, max: Any = None) -> Array:
     return upper(result.cast(dtype), max)
 
 
-def div_mode(self: Any, other: Any, *, rounding_mode: Any) -> Array:
+def div_mode(self: Any, other: Any, *, rounding_mode: Any = None) -> Array:
     """A quotient, rounded."""
     if rounding_mode is None:
         return pointwise("float", kinds(ieee.div, ieee.cdiv))(self, other)
@@ -302,7 +302,6 @@ def _complex(function: Callable[[complex], complex]) -> Callable[..., complex]:
     return ieee.complete(function)
 
 
-
 _TABLE: dict[str, tuple[Any, dict[str, float]]] = {
     **{
         name: (pointwise("keep", kinds(whole(function), None, lambda x: x)), {})
@@ -326,8 +325,14 @@ _TABLE: dict[str, tuple[Any, dict[str, float]]] = {
     "div.Tensor_mode": (div_mode, budget(1, complex=16)),
     # Trigonometry.
     "tan": (pointwise("float", kinds(guarded(math.tan), _complex(cmath.tan)), _pole_slack), budget(8, complex=32)),
-    "asin": (pointwise("float", kinds(guarded(math.asin), _complex(cmath.asin)), _inverse_slack), budget(6, complex=32)),
-    "acos": (pointwise("float", kinds(guarded(math.acos), _complex(cmath.acos)), _inverse_slack), budget(6, complex=32)),
+    "asin": (
+        pointwise("float", kinds(guarded(math.asin), _complex(cmath.asin)), _inverse_slack),
+        budget(6, complex=32),
+    ),
+    "acos": (
+        pointwise("float", kinds(guarded(math.acos), _complex(cmath.acos)), _inverse_slack),
+        budget(6, complex=32),
+    ),
     "atan": (pointwise("float", kinds(math.atan, _complex(cmath.atan)), _inverse_slack), budget(6, complex=32)),
     "sinh": (pointwise("float", kinds(sinh, _complex(cmath.sinh))), budget(8, complex=32)),
     "cosh": (pointwise("float", kinds(guarded(math.cosh), _complex(cmath.cosh))), budget(8, complex=32)),
