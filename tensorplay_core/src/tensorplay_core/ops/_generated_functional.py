@@ -217,6 +217,10 @@ from tensorplay_core.ops._generated_functional_view import (
     unflatten,
     unsqueeze,
 )
+from tensorplay_core.ops.comparison import (
+    allclose,
+    equal,
+)
 from tensorplay_core.ops.conversion import (
     conj,
     to,
@@ -246,6 +250,7 @@ __all__ = [
     "add",
     "addcdiv",
     "addcmul",
+    "allclose",
     "arange",
     "arccos",
     "arccosh",
@@ -294,6 +299,7 @@ __all__ = [
     "empty",
     "empty_like",
     "eq",
+    "equal",
     "erf",
     "erfc",
     "exp",

@@ -60,7 +60,7 @@ def logit_backward(grad: Tensor, self: Tensor, eps: float | None) -> Tensor:
 
 
 def sinc_slope(self: Tensor) -> Tensor:
-    """The derivative of ``sinc``, ``pi * (cos(t) - sin(t) / t) / t`` with ``t = pi * x``: its series where that cancels.
+    """The derivative of ``sinc``, ``pi * (cos(t) - sin(t) / t) / t`` with ``t = pi * x``; its series near 0.
 
     The series is that of the sine over its argument, term by term: ``(-1)**k * 2k / (2k + 1)! * t**(2k - 1)``.
     """

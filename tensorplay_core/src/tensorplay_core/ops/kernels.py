@@ -215,7 +215,7 @@ def native_keywords(op: Operator, kwargs: dict[str, Any], compute: TensorType) -
 
 
 def _check_numbers(op: Operator, compute: TensorType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Refuses numbers that do not go with the tensors of an emitted kernel; returns whether its shape rule has a word."""
+    """Refuses numbers that do not go with an emitted kernel's tensors; returns whether the shape rule asks them too."""
     from tensorplay_core.ops import program_types  # here, because an import of the package can do without it
 
     program_types.check_numbers(op, compute.dtype, args, kwargs)
@@ -238,8 +238,6 @@ def check_tensors(
     results = (result,) if plan.returns_tensor else result if plan.returns > 1 else ()
     first = next(tensors_in(args, {}), None)
     if not results or first is None or kwargs or first._type in registration.verified:
-        return
-    if any(spec.required for spec in plan.keyword):  # None was given for it, which changes what a call means
         return
     for one, shape in zip(results, each_shape(expected_shape(op, args, kwargs), len(results)), strict=True):
         if shape is not None and isinstance(one, TensorBase) and tuple(shape) != one.shape:

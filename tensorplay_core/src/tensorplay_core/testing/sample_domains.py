@@ -1,4 +1,4 @@
-"""Where the pointwise operators are defined and have a gradient, and which dtypes they take, for the samples of them."""
+"""Where pointwise operators are defined and have a gradient, and which dtypes they take, for the samples of them."""
 
 from __future__ import annotations
 

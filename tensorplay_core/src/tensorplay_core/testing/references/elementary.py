@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tensorplay_core.testing.references import ieee
-from tensorplay_core.testing.references.array import Array, broadcast_shape
-from tensorplay_core.testing.references.elementwise import as_array, budget, common_dtype, kinds, pointwise
+from tensorplay_core.testing.references.array import Array
+from tensorplay_core.testing.references.elementwise import budget, common_dtype, kinds, pointwise
 from tensorplay_core.testing.references.reference import Reference
 from tensorplay_core.testing.references.rounding import FORMATS, Format, accumulator_of, round_to
 from tensorplay_core.types.dtype import by_name
@@ -123,7 +123,7 @@ def _clamped(x: Any, low: Any, high: Any) -> Any:
     return ieee.minimum(ieee.maximum(x, low), high)
 
 
-# ----------------------------------------------------------------------------------------------- with arguments of theirs
+# --------------------------------------------------------------------------------------------- with arguments of theirs
 
 
 def clamp(self: Array, min: Any = None, max: Any = None) -> Array:

@@ -1,4 +1,4 @@
-"""References of further activations: bounds, shrinkages, ``gelu`` and its gradient, and those with a shape of their own.
+"""References of further activations: bounds, shrinkages, ``gelu`` and its gradient, those with a shape of their own.
 
 As in :mod:`activation`, each is computed in a form that loses no digits, and a slack says what a kernel may lose.
 """
