@@ -20,7 +20,7 @@ from tensorplay_core.autograd.modes import (
 )
 from tensorplay_core.dispatch.devices import default_device as get_default_device
 from tensorplay_core.ops import _generated_public as functions
-from tensorplay_core.ops import nn
+from tensorplay_core.ops import nn, special
 from tensorplay_core.ops.packets import ops
 from tensorplay_core.tensor.printing import set_printoptions
 from tensorplay_core.tensor.tensor import Tensor
@@ -87,6 +87,7 @@ __all__ = [
     "pi",
     "set_grad_enabled",
     "set_printoptions",
+    "special",
     "uint8",
     "uint16",
     "uint32",

@@ -10,13 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tensorplay_composite.operators import indexing, loss, nn, pointwise, reduction, view
+from tensorplay_composite.operators import activation, elementary, indexing, loss, nn, pointwise, reduction, view
 
 KERNELS: dict[str, Callable[..., Any]] = {
     "add": pointwise.add,
     "sub": pointwise.sub,
     "sigmoid": pointwise.sigmoid,
     "relu": pointwise.relu,
+    "clamp": elementary.clamp,
+    "clamp_min": elementary.clamp_min,
+    "clamp_max": elementary.clamp_max,
+    "div.Tensor_mode": elementary.div_mode,
+    "erf": elementary.erf,
+    "erfc": elementary.erfc,
+    "gelu": activation.gelu,
+    "gelu_backward": activation.gelu_backward,
+    "glu": activation.glu,
+    "prelu": activation.prelu,
+    "isclose": elementary.isclose,
+    "logit": elementary.logit,
+    "nan_to_num": elementary.nan_to_num,
+    "round.decimals": elementary.round_decimals,
     "sum": reduction.sum,
     "mean": reduction.mean,
     "softmax": nn.softmax,

@@ -27,7 +27,7 @@ BODY_CHECKS = """\
 """
 PACKAGES = {"ops": "tensorplay_core.ops", "autocast": "tensorplay_core.autocast"}
 PACKAGE = Path(__file__).resolve().parent.parent
-HANDWRITTEN = ("creation.py", "indexing.py", "conversion.py")
+HANDWRITTEN = ("creation.py", "indexing.py", "conversion.py", "comparison.py")
 """Modules of ``ops/`` whose public functions take the place of generated ones."""
 TENSOR_MEMBERS = ("to", "detach", "backward", "requires_grad")
 _TENSOR = Type(BaseType.TENSOR)
@@ -239,12 +239,17 @@ class CodegenContext:
     def _fast(self) -> dict[str, bool]:
         return {}
 
+    def _is_told_apart(self, function: NativeFunction) -> bool:
+        """Whether a call without keywords means this record: it is the only one, or all others need a keyword."""
+        others = [f for f in self.overloads(function) if f.base_name != function.base_name]
+        return all(any(a.default is None for a in f.schema.keyword_only) for f in others)
+
     def _is_fast(self, function: NativeFunction) -> bool:
         schema = function.schema
         return (
             (schema.is_view if function.composite == "implicit" else function.promote != "none")
             and "creation" not in function.tags
-            and len(self.overloads(function)) == 1
+            and self._is_told_apart(function)
             and [r.type for r in schema.returns] == [_TENSOR]
             and schema.is_functional
             and bool(schema.positional)

@@ -4,20 +4,28 @@
 from __future__ import annotations
 
 from tensorplay_core.ops import _generated_nodes_activation as activation_nodes
+from tensorplay_core.ops import _generated_nodes_combination as combination_nodes
 from tensorplay_core.ops import _generated_nodes_creation as creation_nodes
+from tensorplay_core.ops import _generated_nodes_exponential as exponential_nodes
 from tensorplay_core.ops import _generated_nodes_indexing as indexing_nodes
 from tensorplay_core.ops import _generated_nodes_linalg as linalg_nodes
 from tensorplay_core.ops import _generated_nodes_nn as nn_nodes
 from tensorplay_core.ops import _generated_nodes_pointwise as pointwise_nodes
 from tensorplay_core.ops import _generated_nodes_reduction as reduction_nodes
+from tensorplay_core.ops import _generated_nodes_rounding as rounding_nodes
+from tensorplay_core.ops import _generated_nodes_trigonometry as trigonometry_nodes
 from tensorplay_core.ops import _generated_nodes_view as view_nodes
 from tensorplay_core.ops import _generated_schemas_activation as activation
+from tensorplay_core.ops import _generated_schemas_combination as combination
 from tensorplay_core.ops import _generated_schemas_creation as creation
+from tensorplay_core.ops import _generated_schemas_exponential as exponential
 from tensorplay_core.ops import _generated_schemas_indexing as indexing
 from tensorplay_core.ops import _generated_schemas_linalg as linalg
 from tensorplay_core.ops import _generated_schemas_nn as nn
 from tensorplay_core.ops import _generated_schemas_pointwise as pointwise
 from tensorplay_core.ops import _generated_schemas_reduction as reduction
+from tensorplay_core.ops import _generated_schemas_rounding as rounding
+from tensorplay_core.ops import _generated_schemas_trigonometry as trigonometry
 from tensorplay_core.ops import _generated_schemas_view as view
 
 NODES = (
@@ -30,10 +38,33 @@ NODES = (
     (activation.SELU, activation_nodes.SeluBackward),
     (activation.HARDSIGMOID, activation_nodes.HardsigmoidBackward),
     (activation.HARDSWISH, activation_nodes.HardswishBackward),
+    (activation.HARDTANH, activation_nodes.HardtanhBackward),
+    (activation.RELU6, activation_nodes.Relu6Backward),
+    (activation.THRESHOLD, activation_nodes.ThresholdBackward),
+    (activation.CELU, activation_nodes.CeluBackward),
+    (activation.HARDSHRINK, activation_nodes.HardshrinkBackward),
+    (activation.SOFTSHRINK, activation_nodes.SoftshrinkBackward),
+    (activation.TANHSHRINK, activation_nodes.TanhshrinkBackward),
+    (activation.LOG_SIGMOID, activation_nodes.LogSigmoidBackward),
+    (activation.GELU, activation_nodes.GeluBackward),
+    (activation.GELU_BACKWARD, activation_nodes.GeluBackwardBackward),
+    (combination.LERP, combination_nodes.LerpBackward),
+    (combination.ADDCMUL, combination_nodes.AddcmulBackward),
+    (combination.ADDCDIV, combination_nodes.AddcdivBackward),
+    (combination.RSUB, combination_nodes.RsubBackward),
     (creation._TO_COPY, creation_nodes._ToCopyBackward),
     (creation.COPY_, creation_nodes.CopyBackward),
     (creation.FILL_, creation_nodes.FillBackward),
     (creation.ZERO_, creation_nodes.ZeroBackward),
+    (exponential.EXP2, exponential_nodes.Exp2Backward),
+    (exponential.LOG2, exponential_nodes.Log2Backward),
+    (exponential.LOG10, exponential_nodes.Log10Backward),
+    (exponential.LOGADDEXP, exponential_nodes.LogaddexpBackward),
+    (exponential.XLOGY, exponential_nodes.XlogyBackward),
+    (exponential.ERF, exponential_nodes.ErfBackward),
+    (exponential.ERFC, exponential_nodes.ErfcBackward),
+    (exponential.LOGIT, exponential_nodes.LogitBackward),
+    (exponential.SINC, exponential_nodes.SincBackward),
     (indexing.INDEX, indexing_nodes.IndexBackward),
     (indexing.INDEX_BACKWARD, indexing_nodes.IndexBackwardBackward),
     (indexing.SELECT_BACKWARD, indexing_nodes.SelectBackwardBackward),
@@ -46,6 +77,7 @@ NODES = (
     (pointwise.SUB, pointwise_nodes.SubBackward),
     (pointwise.MUL, pointwise_nodes.MulBackward),
     (pointwise.DIV, pointwise_nodes.DivBackward),
+    (pointwise.DIV_TENSOR_MODE, pointwise_nodes.DivTensorModeBackward),
     (pointwise.POW, pointwise_nodes.PowBackward),
     (pointwise.NEG, pointwise_nodes.NegBackward),
     (pointwise.ABS, pointwise_nodes.AbsBackward),
@@ -73,6 +105,33 @@ NODES = (
     (reduction.MEAN, reduction_nodes.MeanBackward),
     (reduction.MAX, reduction_nodes.MaxBackward),
     (reduction.MAX_DIM, reduction_nodes.MaxDimBackward),
+    (rounding.FLOOR, rounding_nodes.FloorBackward),
+    (rounding.CEIL, rounding_nodes.CeilBackward),
+    (rounding.TRUNC, rounding_nodes.TruncBackward),
+    (rounding.ROUND, rounding_nodes.RoundBackward),
+    (rounding.ROUND_DECIMALS, rounding_nodes.RoundDecimalsBackward),
+    (rounding.FRAC, rounding_nodes.FracBackward),
+    (rounding.SIGN, rounding_nodes.SignBackward),
+    (rounding.REMAINDER, rounding_nodes.RemainderBackward),
+    (rounding.FMOD, rounding_nodes.FmodBackward),
+    (rounding.CLAMP, rounding_nodes.ClampBackward),
+    (rounding.CLAMP_MIN, rounding_nodes.ClampMinBackward),
+    (rounding.CLAMP_MAX, rounding_nodes.ClampMaxBackward),
+    (rounding.NAN_TO_NUM, rounding_nodes.NanToNumBackward),
+    (rounding.COPYSIGN, rounding_nodes.CopysignBackward),
+    (trigonometry.TAN, trigonometry_nodes.TanBackward),
+    (trigonometry.ASIN, trigonometry_nodes.AsinBackward),
+    (trigonometry.ACOS, trigonometry_nodes.AcosBackward),
+    (trigonometry.ATAN, trigonometry_nodes.AtanBackward),
+    (trigonometry.SINH, trigonometry_nodes.SinhBackward),
+    (trigonometry.COSH, trigonometry_nodes.CoshBackward),
+    (trigonometry.ASINH, trigonometry_nodes.AsinhBackward),
+    (trigonometry.ACOSH, trigonometry_nodes.AcoshBackward),
+    (trigonometry.ATANH, trigonometry_nodes.AtanhBackward),
+    (trigonometry.ATAN2, trigonometry_nodes.Atan2Backward),
+    (trigonometry.HYPOT, trigonometry_nodes.HypotBackward),
+    (trigonometry.DEG2RAD, trigonometry_nodes.Deg2radBackward),
+    (trigonometry.RAD2DEG, trigonometry_nodes.Rad2degBackward),
     (view.RESHAPE, view_nodes.ReshapeBackward),
     (view.PERMUTE, view_nodes.PermuteBackward),
     (view.TRANSPOSE, view_nodes.TransposeBackward),

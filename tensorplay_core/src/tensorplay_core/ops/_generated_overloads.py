@@ -7,22 +7,32 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tensorplay_core.ops._generated_overloads_activation import ActivationOverloads
+    from tensorplay_core.ops._generated_overloads_combination import CombinationOverloads
     from tensorplay_core.ops._generated_overloads_creation import CreationOverloads
+    from tensorplay_core.ops._generated_overloads_exponential import ExponentialOverloads
     from tensorplay_core.ops._generated_overloads_indexing import IndexingOverloads
     from tensorplay_core.ops._generated_overloads_linalg import LinalgOverloads
+    from tensorplay_core.ops._generated_overloads_logical import LogicalOverloads
     from tensorplay_core.ops._generated_overloads_nn import NnOverloads
     from tensorplay_core.ops._generated_overloads_pointwise import PointwiseOverloads
     from tensorplay_core.ops._generated_overloads_reduction import ReductionOverloads
+    from tensorplay_core.ops._generated_overloads_rounding import RoundingOverloads
+    from tensorplay_core.ops._generated_overloads_trigonometry import TrigonometryOverloads
     from tensorplay_core.ops._generated_overloads_view import ViewOverloads
 
     class GeneratedOverloads(
         ActivationOverloads,
+        CombinationOverloads,
         CreationOverloads,
+        ExponentialOverloads,
         IndexingOverloads,
         LinalgOverloads,
+        LogicalOverloads,
         NnOverloads,
         PointwiseOverloads,
         ReductionOverloads,
+        RoundingOverloads,
+        TrigonometryOverloads,
         ViewOverloads,
     ):
         """Names that are not here, such as those of a plugin, are packets without a signature."""

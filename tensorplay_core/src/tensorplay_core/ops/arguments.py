@@ -171,10 +171,10 @@ def normalise(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tu
     changed = {}
     for name, value in kwargs.items():
         spec = plan.by_name[name]
-        if value is None and (spec.optional or spec.default is None):
+        if value is None and not spec.required and (spec.optional or spec.default is None):
             continue
         value = _value(op, spec, value)
-        if not (value.__class__ is spec.default.__class__ and value == spec.default):
+        if spec.required or not (value.__class__ is spec.default.__class__ and value == spec.default):
             changed[name] = value
     return positional, changed
 

@@ -6,6 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensorplay_core.ops import _generated_functional as F
+from tensorplay_core.ops.helpers_pointwise import (
+    clamp_backward as clamp_backward,
+    clamp_backward_max as clamp_backward_max,
+    clamp_backward_min as clamp_backward_min,
+    gelu_second as gelu_second,
+    logit_backward as logit_backward,
+    nonzero as nonzero,
+    nonzero_length as nonzero_length,
+    sinc_slope as sinc_slope,
+    whole_quotient as whole_quotient,
+    xlogy_slope as xlogy_slope,
+)
 from tensorplay_core.ops.shape_checks import normalize_dim, normalize_dims
 from tensorplay_core.ops.shapes_view import extent, may_overlap
 from tensorplay_core.tensor.tensor import Tensor

@@ -62,10 +62,11 @@ def run(op: Operator, registration: Registration, args: tuple[Any, ...], kwargs:
     """
     plan = plan_of(op)
     compute = compute_type(op, args, kwargs)
+    asks = False
     if registration.emitter is not None:
-        _check_numbers(op, compute, args, kwargs)
+        asks = _check_numbers(op, compute, args, kwargs)
     # A kernel that the fast path may call is trusted here too, once it has been checked for this type.
-    trusted = op.fast and compute in registration.verified and not plan.written
+    trusted = not asks and op.fast and compute in registration.verified and not plan.written
     shape = None if trusted else expected_shape(op, args, kwargs)
     arrays = to_arrays(op, args, compute)
     native = native_keywords(op, kwargs, compute)
@@ -213,11 +214,12 @@ def native_keywords(op: Operator, kwargs: dict[str, Any], compute: TensorType) -
     return result
 
 
-def _check_numbers(op: Operator, compute: TensorType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Refuses numbers that do not go with the tensors of an emitted kernel."""
+def _check_numbers(op: Operator, compute: TensorType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Refuses numbers that do not go with an emitted kernel's tensors; returns whether the shape rule asks them too."""
     from tensorplay_core.ops import program_types  # here, because an import of the package can do without it
 
     program_types.check_numbers(op, compute.dtype, args, kwargs)
+    return program_types.asks_numbers(op)
 
 
 def check_tensors(

@@ -10,6 +10,7 @@ from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops._generated_schemas_creation import EMPTY, FULL
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
+from tensorplay_core.ops.comparison import allclose, equal
 from tensorplay_core.ops.conversion import conj, to
 from tensorplay_core.ops.creation import _rebuild
 from tensorplay_core.ops.frontend import spread
@@ -26,6 +27,8 @@ class OperatorMethods(TensorBase):
 
     to = to
     conj = conj
+    allclose = allclose
+    equal = equal
     __getitem__ = _getitem
     __setitem__ = _setitem
     nonzero = nonzero

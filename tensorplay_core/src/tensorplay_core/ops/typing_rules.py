@@ -26,8 +26,8 @@ from tensorplay_core.types.promotion import promote, with_scalar
 CACHE_LIMIT = 4096
 HALVES = (dt.float16, dt.bfloat16)
 BOOL_REMEDIES = {
-    "neg": "x.eq(False) inverts a mask; convert with .to(dtype) to compute.",
-    "sub": "a.ne(b) is True where two masks differ; convert with .to(dtype) to compute.",
+    "neg": "~x inverts a mask; convert with .to(dtype) to compute.",
+    "sub": "a ^ b is True where two masks differ; convert with .to(dtype) to compute.",
 }
 """What was perhaps meant by an operator that takes no bool."""
 LARGE = 65504

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from tensorplay_core.errors import ArgumentError
+from tensorplay_core.testing import sample_domains
 from tensorplay_core.testing.sample_specs import (
     ANY,
     BASE,
@@ -58,12 +59,14 @@ DOMAINS: dict[str, dict[str, Domain]] = {
     "hardsigmoid": {"self": ODD},  # kinks at -3 and 3
     "hardswish": {"self": ODD},
     "pow": {"self": BASE, "exponent": EXPONENT},
+    **sample_domains.DOMAINS,
 }
 
 # The kinds of dtype an operator takes: b bool, u unsigned, i signed, f floating, c complex; all where it is not listed.
 KINDS: dict[str, str] = {
     **dict.fromkeys(("cross_entropy", "log_softmax", "rand", "randn", "softmax"), "f"),
     "mean": "fc",
+    **sample_domains.KINDS,
 }
 
 # The tags of operators that refuse complex numbers.
@@ -89,6 +92,7 @@ class Maker:
         self.real, self.numeric = REAL & {*op.tags} != set(), "numeric" in op.tags
         self.dtype: DType = by_name(dtype)
         self.random = random.Random(f"{seed} {self.schema.base_name} {dtype}")
+        self.domains = DOMAINS.get(self.schema.base_name) or DOMAINS.get(self.name, {})
         self.tensors = [a for a in self.schema.positional if a.type.is_tensor]
 
     @property
@@ -96,7 +100,7 @@ class Maker:
         """Whether the operator takes this dtype."""
         if (self.real and self.dtype.is_complex) or (self.numeric and self.dtype.is_bool):
             return False
-        return self.dtype.kind in KINDS.get(self.name, "buifc")
+        return self.dtype.kind in KINDS.get(self.schema.base_name, KINDS.get(self.name, "buifc"))
 
     @property
     def inexact(self) -> bool:
@@ -126,7 +130,7 @@ class Maker:
         if fill is not None:
             drawn = [*fill, *self.random.choices(fill, k=max(0, count - len(fill)))][:count]
         else:
-            drawn = values(self.random, count, by_name(name), DOMAINS.get(self.name, {}).get(argument, ANY))
+            drawn = values(self.random, count, by_name(name), self.domains.get(argument, ANY))
         kind = by_name(name).kind
         python = PYTHON.get(kind, int)
         drawn = [python(value) for value in drawn]

@@ -12,6 +12,7 @@ from tensorplay_core.errors import ArgumentError
 from tensorplay_core.testing import sample_rules as first
 from tensorplay_core.testing import sample_rules_indexing as indexing
 from tensorplay_core.testing import sample_rules_more as more
+from tensorplay_core.testing import sample_rules_pointwise as pointwise
 from tensorplay_core.testing.sample_features import completed
 from tensorplay_core.testing.sample_maker import DOMAINS, KINDS, Described, Maker
 from tensorplay_core.testing.sample_specs import Domain, Named, Sample, TensorSpec
@@ -40,10 +41,11 @@ BY_RULE: dict[str, Table] = {
         ("expand", "permute", "reshape", "select", "slice", "squeeze", "transpose", "unsqueeze"), first.view
     ),
     **indexing.BY_RULE,
+    **pointwise.BY_RULE,
 }
 
 # Operators whose arguments mean more than a shape rule knows.
-BY_NAME: dict[str, Table] = {"cross_entropy": more.cross_entropy, **indexing.BY_NAME}
+BY_NAME: dict[str, Table] = {"cross_entropy": more.cross_entropy, **indexing.BY_NAME, **pointwise.BY_NAME}
 
 
 def samples(op: Described, *, dtype: str = "float64", seed: int = 0) -> Iterator[Sample]:
@@ -65,9 +67,10 @@ def samples(op: Described, *, dtype: str = "float64", seed: int = 0) -> Iterator
         'shape ()'
     """
     make = Maker(op, dtype, seed)
-    base, *overload = make.name.split(".")
+    name = op.schema.base_name
+    base, *overload = name.split(".")
     functional = ".".join([base.removesuffix("_"), *overload])  # an in-place form takes the calls of its operator
-    table = BY_NAME.get(make.name) or BY_NAME.get(functional) or BY_RULE.get(op.shape or "")
+    table = BY_NAME.get(name) or BY_NAME.get(functional) or BY_NAME.get(make.name) or BY_RULE.get(op.shape or "")
     if table is None:
         raise ArgumentError(
             f"there are no samples for {op.schema}: its shape rule {op.shape!r} has no table; "

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 PRECEDENCE: dict[str, tuple[str, ...]] = {
     "tensor": ("Tensor",),
     "0-d tensor": ("Tensor", "int", "bool"),
-    "bool": ("bool", "Scalar", "float"),
-    "int": ("int", "int[n]", "float", "Scalar", "int[]", "bool"),
-    "float": ("float", "Scalar"),
-    "complex": ("Scalar",),
+    "bool": ("bool", "Scalar", "float", "Tensor"),
+    "int": ("int", "int[n]", "float", "Scalar", "int[]", "bool", "Tensor"),
+    "float": ("float", "Scalar", "Tensor"),
+    "complex": ("Scalar", "Tensor"),
     "str": ("str", "Device", "Layout", "MemoryFormat"),
     "dtype": ("ScalarType",),
     "device": ("Device",),
@@ -46,7 +46,7 @@ PRECEDENCE: dict[str, tuple[str, ...]] = {
 }
 """Kind of value to the types that take it, the best first; ``None`` is what every optional type takes.
 
-A number is never a Tensor here, though a function without overloads may take one. ``int[n]`` is a list of given size,
+A number stands for a Tensor where nothing else takes it, as in ``div(x, 2)``. ``int[n]`` is a list of given size,
 for which one int may stand; the last ``int[]`` of a function may be written as several arguments.
 """
 EXAMPLES = {

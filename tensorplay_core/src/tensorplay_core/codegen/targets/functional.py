@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from tensorplay_core.codegen.conflicts import Member
 from tensorplay_core.codegen.context import (
@@ -31,6 +31,7 @@ from tensorplay_core.codegen.signatures import (
     spread,
     takes_requires_grad,
 )
+from tensorplay_core.codegen.targets import inplace_flag
 from tensorplay_core.codegen.targets.fast_path import fast_body, return_lines, slow_call
 
 NAME = "functional"
@@ -143,10 +144,8 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
     yield "_generated_public.py", _public(context)
     nn = _nn(context)
     if nn or context.is_core:
-        yield (
-            "_generated_nn_functional.py",
-            _module('"""``tp.nn.functional``: the functions of neural networks."""', nn),
-        )
+        doc = '"""``tp.nn.functional``: the functions of neural networks."""'
+        yield "_generated_nn_functional.py", _module(doc, nn, *_with_flag(context))
 
 
 def _aliases(context: CodegenContext, function: NativeFunction) -> list[str]:
@@ -189,15 +188,25 @@ def _public(context: CodegenContext) -> str:
     return _module(doc, {context.module("_generated_functional"): sorted(names)} if names else {})
 
 
-def _module(doc: str, modules: dict[str, list[str]]) -> str:
-    """Returns a module that only gathers names of others."""
+def _module(
+    doc: str,
+    modules: dict[str, list[str]],
+    imports: Sequence[str] = (),
+    definitions: Mapping[str, list[str]] | None = None,
+) -> str:
+    """Returns a module that gathers names of others, and may define some functions over them."""
     body = [HEADER + doc, "", "from __future__ import annotations", ""]
-    for module, names in sorted(modules.items()):
-        body += wrapped(f"from {module} import (", sorted(names, key=import_order), ")", 0)
-    everything = sorted(f'"{name}"' for names in modules.values() for name in names)
+    definitions = definitions or {}
+    gathered = [
+        "\n".join(wrapped(f"from {m} import (", sorted(n, key=import_order), ")", 0)) for m, n in modules.items()
+    ]
+    body += sorted([*imports, *gathered], key=lambda statement: statement.split()[1])
+    everything = sorted([f'"{name}"' for names in modules.values() for name in names] + [f'"{n}"' for n in definitions])
     if not everything:
         return "\n".join([*body, "__all__: list[str] = []"]) + "\n"
     body += ["", *wrapped("__all__ = [", everything, "]", 0)]
+    for lines in definitions.values():
+        body += ["", "", *lines]
     return "\n".join(body) + "\n"
 
 
@@ -213,9 +222,18 @@ def _nn(context: CodegenContext) -> dict[str, list[str]]:
     modules: dict[str, list[str]] = {}
     for function in context.contract.functions:
         if is_generated(context, function) and ("nn" in function.tags or function.python_module == "nn"):
-            names = modules.setdefault(context.module(f"_generated_functional_{function.family}"), [])
-            names += [function.name, *_aliases(context, function)]
+            flag = inplace_flag.TAG in function.tags and function.inplace
+            kind, name = ("inplace", f"{function.name}_") if flag else ("functional", function.name)
+            names = modules.setdefault(context.module(f"_generated_{kind}_{function.family}"), [])
+            names += [name, *_aliases(context, function)]
     return modules
+
+
+def _with_flag(context: CodegenContext) -> tuple[list[str], dict[str, list[str]]]:
+    """Returns imports and definitions of the functions of ``tp.nn.functional`` that take ``inplace=``."""
+    functions = inplace_flag.flagged(context)
+    imports = inplace_flag.imports(context, functions) if functions else []
+    return imports, {f.name: inplace_flag.definition(f) for f in functions}
 
 
 def doc_lines(context: CodegenContext, function: NativeFunction, sig: Signature) -> list[str]:
@@ -334,8 +352,23 @@ def _overloaded(module: Module, overloads: tuple[NativeFunction, ...]) -> list[s
     body = docstring([f"{_place(context, overloads[0])}.{text[0]}", *_wrapped_text(text[1:])])
     outs = [f.schema.overload for f in overloads if f.out]
     members = [Member(f.schema, f.base_name, f.out, f, False) for f in overloads]
-    body += module.body(lambda names: picking(name, members, outs), {})
+    fast = next((f for f in overloads if context.is_fast(f)), None)
+    names = signature(fast).names if fast is not None else {}
+    body += module.body(lambda names: [*_plain_call(context, fast, names), *picking(name, members, outs)], dict(names))
     return [*result, f"def {name}(*args: Any, **kwargs: Any) -> Any:", *indent(body)]
+
+
+def _plain_call(context: CodegenContext, function: NativeFunction | None, names: Mapping[str, str]) -> list[str]:
+    """Returns the fast path of a call that has no keywords, where it can mean one overload only."""
+    if function is None:
+        return []
+    given = [names[a.name] for a in function.schema.positional]
+    names = {**names, **{a.name: default_text(a) for a in function.schema.keyword_only}}
+    return [
+        f"if not kwargs and len(args) == {len(given)}:",
+        f"    {', '.join(given)}{',' * (len(given) == 1)} = args",
+        *indent(fast_body(context, function, names, keywords=False)),
+    ]
 
 
 def picking(name: str, members: list[Member], outs: list[str]) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 from tensorplay_core.testing.references import (
     activation,
     creation,
+    elementary,
     indexing,
     linalg,
     nn,
@@ -21,6 +22,7 @@ from tensorplay_core.testing.references import (
     pointwise,
     reduction,
     scatter,
+    shrinkage,
     views,
 )
 from tensorplay_core.testing.references.array import Array
@@ -32,7 +34,20 @@ from tensorplay_core.types.dtype import by_name
 __all__ = ["PROPERTIES", "UNSPECIFIED", "Array", "Mismatch", "Reference", "names", "reference"]
 
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
-_FAMILIES = (activation, creation, indexing, linalg, nn, parts, pointwise, reduction, scatter, views)
+_FAMILIES = (
+    activation,
+    creation,
+    elementary,
+    indexing,
+    linalg,
+    nn,
+    parts,
+    pointwise,
+    reduction,
+    scatter,
+    shrinkage,
+    views,
+)
 _TABLE: dict[str, Reference] = {name: entry for family in _FAMILIES for name, entry in family.REFERENCES.items()}
 
 
