@@ -10,6 +10,9 @@ from tensorplay_core.ops import _generated_nodes_linalg as linalg_nodes
 from tensorplay_core.ops import _generated_nodes_nn as nn_nodes
 from tensorplay_core.ops import _generated_nodes_pointwise as pointwise_nodes
 from tensorplay_core.ops import _generated_nodes_reduction as reduction_nodes
+from tensorplay_core.ops import _generated_nodes_scan as scan_nodes
+from tensorplay_core.ops import _generated_nodes_sorting as sorting_nodes
+from tensorplay_core.ops import _generated_nodes_statistics as statistics_nodes
 from tensorplay_core.ops import _generated_nodes_view as view_nodes
 from tensorplay_core.ops import _generated_schemas_activation as activation
 from tensorplay_core.ops import _generated_schemas_creation as creation
@@ -18,6 +21,9 @@ from tensorplay_core.ops import _generated_schemas_linalg as linalg
 from tensorplay_core.ops import _generated_schemas_nn as nn
 from tensorplay_core.ops import _generated_schemas_pointwise as pointwise
 from tensorplay_core.ops import _generated_schemas_reduction as reduction
+from tensorplay_core.ops import _generated_schemas_scan as scan
+from tensorplay_core.ops import _generated_schemas_sorting as sorting
+from tensorplay_core.ops import _generated_schemas_statistics as statistics
 from tensorplay_core.ops import _generated_schemas_view as view
 
 NODES = (
@@ -73,6 +79,23 @@ NODES = (
     (reduction.MEAN, reduction_nodes.MeanBackward),
     (reduction.MAX, reduction_nodes.MaxBackward),
     (reduction.MAX_DIM, reduction_nodes.MaxDimBackward),
+    (reduction.MIN, reduction_nodes.MinBackward),
+    (reduction.MIN_DIM, reduction_nodes.MinDimBackward),
+    (reduction.AMAX, reduction_nodes.AmaxBackward),
+    (reduction.AMIN, reduction_nodes.AminBackward),
+    (reduction.PROD, reduction_nodes.ProdBackward),
+    (reduction.LOGSUMEXP, reduction_nodes.LogsumexpBackward),
+    (scan.CUMSUM, scan_nodes.CumsumBackward),
+    (scan.CUMPROD, scan_nodes.CumprodBackward),
+    (scan.LOGCUMSUMEXP, scan_nodes.LogcumsumexpBackward),
+    (scan.CUMMAX, scan_nodes.CummaxBackward),
+    (scan.CUMMIN, scan_nodes.CumminBackward),
+    (sorting.SORT, sorting_nodes.SortBackward),
+    (sorting.TOPK, sorting_nodes.TopkBackward),
+    (statistics.VAR_CORRECTION, statistics_nodes.VarCorrectionBackward),
+    (statistics.STD_CORRECTION, statistics_nodes.StdCorrectionBackward),
+    (statistics.NORM, statistics_nodes.NormBackward),
+    (statistics.MEDIAN, statistics_nodes.MedianBackward),
     (view.RESHAPE, view_nodes.ReshapeBackward),
     (view.PERMUTE, view_nodes.PermuteBackward),
     (view.TRANSPOSE, view_nodes.TransposeBackward),

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from tensorplay_core.ops._generated_overloads_nn import NnOverloads
     from tensorplay_core.ops._generated_overloads_pointwise import PointwiseOverloads
     from tensorplay_core.ops._generated_overloads_reduction import ReductionOverloads
+    from tensorplay_core.ops._generated_overloads_scan import ScanOverloads
+    from tensorplay_core.ops._generated_overloads_sorting import SortingOverloads
+    from tensorplay_core.ops._generated_overloads_statistics import StatisticsOverloads
     from tensorplay_core.ops._generated_overloads_view import ViewOverloads
 
     class GeneratedOverloads(
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
         NnOverloads,
         PointwiseOverloads,
         ReductionOverloads,
+        ScanOverloads,
+        SortingOverloads,
+        StatisticsOverloads,
         ViewOverloads,
     ):
         """Names that are not here, such as those of a plugin, are packets without a signature."""

@@ -6,6 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensorplay_core.ops import _generated_functional as F
+from tensorplay_core.ops.helpers_reduction import amax_backward as amax_backward
+from tensorplay_core.ops.helpers_reduction import cummax_backward as cummax_backward
+from tensorplay_core.ops.helpers_reduction import cumprod_backward as cumprod_backward
+from tensorplay_core.ops.helpers_reduction import cumsum_backward as cumsum_backward
+from tensorplay_core.ops.helpers_reduction import logcumsumexp_backward as logcumsumexp_backward
+from tensorplay_core.ops.helpers_reduction import logsumexp_backward as logsumexp_backward
+from tensorplay_core.ops.helpers_reduction import norm_backward as norm_backward
+from tensorplay_core.ops.helpers_reduction import prod_backward as prod_backward
+from tensorplay_core.ops.helpers_reduction import selected_backward as selected_backward
+from tensorplay_core.ops.helpers_reduction import std_backward as std_backward
+from tensorplay_core.ops.helpers_reduction import var_backward as var_backward
 from tensorplay_core.ops.shape_checks import normalize_dim, normalize_dims
 from tensorplay_core.ops.shapes_view import extent, may_overlap
 from tensorplay_core.tensor.tensor import Tensor
