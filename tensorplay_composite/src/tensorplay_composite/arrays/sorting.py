@@ -91,8 +91,10 @@ def counts(xp: Any, support: Support) -> Kernels:
         if weights is not None and kind[weights.dtype] != "float":
             weights = cast(weights, support.double)
         if count_up is not None and (weights is None or weights.dtype == support.double):
-            return count_up(cast(self, int64), weights, minlength) if size else xp.zeros(
-                (length,), dtype=int64 if weights is None else weights.dtype
+            return (
+                count_up(cast(self, int64), weights, minlength)
+                if size
+                else xp.zeros((length,), dtype=int64 if weights is None else weights.dtype)
             )
         ones = xp.ones((size,), dtype=int64) if weights is None else weights
         return add_in(ones, (length,), [cast(self, int64)])

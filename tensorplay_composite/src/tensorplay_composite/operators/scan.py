@@ -116,5 +116,3 @@ def _fitting(part: Tensor, self: Tensor, dim: int) -> Tensor:
             f"all sizes but that of dim {dim} must be the same"
         )
     return part
-
-

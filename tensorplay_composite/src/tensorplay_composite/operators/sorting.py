@@ -13,9 +13,7 @@ from tensorplay_core.types.dtype import int32
 from tensorplay_core.types.promotion import with_scalar
 
 
-def sort_stable(
-    self: Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False
-) -> tuple[Tensor, Tensor]:
+def sort_stable(self: Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
     """Every sort is stable."""
     return F.sort(self, dim, descending)
 

@@ -146,7 +146,7 @@ def linalg_vector_norm(
     return F.norm(self, ord, dim, keepdim) if dtype is None else norm_dtype(self, ord, dim, keepdim, dtype=dtype)
 
 
-# ------------------------------------------------------------------------------------------------ selected by their order
+# ---------------------------------------------------------------------------------------------- selected by their order
 
 
 def median_dim(self: Tensor, dim: int, keepdim: bool = False) -> Pair:
@@ -170,7 +170,9 @@ def quantile_scalar(
     self: Tensor, q: float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
     """For one number."""
-    return quantile(self, F.full((), q, dtype=self.dtype, device=self.device), dim, keepdim, interpolation=interpolation)
+    return quantile(
+        self, F.full((), q, dtype=self.dtype, device=self.device), dim, keepdim, interpolation=interpolation
+    )
 
 
 def quantile(
@@ -178,6 +180,9 @@ def quantile(
 ) -> Tensor:
     """Between the two elements on both sides of ``q * (n - 1)``, in what is sorted; NaN where there is a NaN."""
     _check_quantile(self, q, interpolation)
+    if self.dtype.itemsize == 2:
+        result = quantile(self.to(float32), q.to(float32), dim, keepdim, interpolation=interpolation)
+        return result.to(self.dtype)
     d = 0 if dim is None else normalize_dim("quantile", dim, self.ndim)
     x = self.reshape(-1) if dim is None or not self.ndim else self.movedim(d, -1)
     size = x.shape[-1]
@@ -212,9 +217,9 @@ def _between(ordered: Tensor, ranks: Tensor, low: Tensor, high: Tensor, interpol
 
 
 def _check_quantile(self: Tensor, q: Tensor, interpolation: str) -> None:
-    if not self.dtype.is_floating_point or self.dtype.itemsize == 2:
+    if not self.dtype.is_floating_point:
         raise DTypeError(
-            f"quantile: takes float32 and float64, not {self.dtype.name}" + fix("convert it: x.to(tp.float32)")
+            f"quantile: takes floating dtypes, not {self.dtype.name}" + fix("convert it: x.to(tp.float32)")
         )
     if q.dtype is not self.dtype:
         raise DTypeError(f"quantile: q must be {self.dtype.name} as the tensor is, not {q.dtype.name}")

@@ -23,12 +23,14 @@ ARGSORT = operator(
     composite="implicit",
     tags=("sorting", "ordered"),
     promises={"Composite": "argsort"},
+    differentiable=False,
 )
 ARGSORT_STABLE = operator(
     "argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor",
     composite="implicit",
     tags=("sorting", "ordered"),
     promises={"Composite": "argsort.stable"},
+    differentiable=False,
 )
 MSORT = operator(
     "msort(Tensor self) -> Tensor",
@@ -65,6 +67,7 @@ SEARCHSORTED_SCALAR = operator(
     composite="implicit",
     tags=("sorting", "ordered"),
     promises={"Composite": "searchsorted.Scalar"},
+    differentiable=False,
 )
 BUCKETIZE_TENSOR = operator(
     "bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, "
@@ -72,6 +75,7 @@ BUCKETIZE_TENSOR = operator(
     composite="implicit",
     tags=("sorting", "ordered"),
     promises={"Composite": "bucketize.Tensor"},
+    differentiable=False,
 )
 BUCKETIZE_SCALAR = operator(
     "bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, "
@@ -79,6 +83,7 @@ BUCKETIZE_SCALAR = operator(
     composite="implicit",
     tags=("sorting", "ordered"),
     promises={"Composite": "bucketize.Scalar"},
+    differentiable=False,
 )
 BINCOUNT = operator(
     "bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor",

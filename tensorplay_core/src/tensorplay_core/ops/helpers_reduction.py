@@ -107,7 +107,7 @@ def cumprod_backward(grad: Tensor, self: Tensor, dim: int) -> Tensor:
     return before * _from_the_end(F.cat([_along(factors, dim, 1, size), one], dim), grad, dim)
 
 
-# ---------------------------------------------------------------------------------------------------- logarithms of sums
+# -------------------------------------------------------------------------------------------------- logarithms of sums
 
 
 def logsumexp_backward(grad: Tensor, self: Tensor, dim: Dims, keepdim: bool) -> Tensor:
@@ -133,8 +133,14 @@ def logcumsumexp_backward(grad: Tensor, self: Tensor, result: Tensor, dim: int) 
     self = self.to(grad.dtype)
     here, after = _along(result, dim, 0, size - 1), _along(result, dim, 1, size)
     end = F.zeros([1 if d == dim else n for d, n in enumerate(self.shape)], dtype=grad.dtype, device=grad.device)
-    sums = _from_the_end(F.cat([_fraction(here, after), end], dim), grad, dim)
+    sums = _from_the_end(F.cat([_step(here, after), end], dim), grad, dim)
     return _fraction(self, result) * sums
+
+
+def _step(here: Tensor, after: Tensor) -> Tensor:
+    """Returns ``exp(here - after)``, 1 between equal ones, which may be infinite."""
+    same = here == after
+    return F.where(same, 1, F.exp(F.where(same, 0, here) - F.where(same, 0, after)))
 
 
 def _fraction(part: Tensor, whole: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ ELEMENTWISE = frozenset({"same", "broadcast", "dimwise"})
 """Shape rules whose results are laid out in memory as the operands are."""
 KINDS = {
     **dict.fromkeys(("log_softmax", "softmax"), "f"),
-    **dict.fromkeys(("mean", "rand", "randn"), "fc"),
+    **dict.fromkeys(("mean", "norm", "rand", "randn", "std", "var"), "fc"),
 }
 """Kinds of dtype that an operator takes where its kernels, rather than its record, refuse the others."""
 _NAMES = {"b": "bool", "u": "unsigned", "i": "integer", "f": "floating", "c": "complex"}

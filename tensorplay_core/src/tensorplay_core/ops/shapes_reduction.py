@@ -1,4 +1,4 @@
-"""The shape rules of norms, sorting and counting, with what is wrong with their arguments before anything is computed."""
+"""The shape rules of norms, sorting and counting: what is wrong with their arguments, before anything is computed."""
 
 from __future__ import annotations
 

@@ -15,8 +15,10 @@ from tensorplay_core.errors import ArgumentError
 from tensorplay_core.testing.sample_specs import (
     ANY,
     BASE,
+    COUNTED,
     EVEN,
     EXPONENT,
+    NEAR_ONE,
     ODD,
     POSITIVE,
     PYTHON,
@@ -58,12 +60,18 @@ DOMAINS: dict[str, dict[str, Domain]] = {
     "hardsigmoid": {"self": ODD},  # kinks at -3 and 3
     "hardswish": {"self": ODD},
     "pow": {"self": BASE, "exponent": EXPONENT},
+    "max": {"self": EVEN, "other": ODD},
+    "min": {"self": EVEN, "other": ODD},
+    "cumprod": {"self": NEAR_ONE},
+    "bincount": {"self": COUNTED},
 }
 
 # The kinds of dtype an operator takes: b bool, u unsigned, i signed, f floating, c complex; all where it is not listed.
 KINDS: dict[str, str] = {
     **dict.fromkeys(("cross_entropy", "log_softmax", "rand", "randn", "softmax"), "f"),
-    "mean": "fc",
+    **dict.fromkeys(("linalg_vector_norm", "mean", "nanmean", "norm", "std", "std_mean", "var", "var_mean"), "fc"),
+    "quantile": "f",
+    "bincount": "ui",
 }
 
 # The tags of operators that refuse complex numbers.
