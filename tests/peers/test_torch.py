@@ -150,7 +150,7 @@ def ordered(name: str) -> Any:
             if name == "median":
                 chosen = torch.where(numbers < x.shape[dim], numbers, chosen)
             values, places = values.gather(dim, chosen), places.gather(dim, chosen)
-            if not (args[-1] is True):
+            if args[-1] is not True:
                 values, places = values.squeeze(dim), places.squeeze(dim)
         torch.testing.assert_close(values.detach(), native[0], rtol=0, atol=0, equal_nan=True)
         return values, places

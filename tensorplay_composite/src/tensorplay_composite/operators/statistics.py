@@ -127,6 +127,7 @@ def norm(self: Tensor, p: Any = 2, dim: Dims = None, keepdim: bool = False) -> T
 
 def norm_dtype(self: Tensor, p: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: DType) -> Tensor:
     """Of the elements cast to ``dtype``."""
+    _check_inexact("norm", self.dtype)
     if self.dtype.is_complex and not dtype.is_complex:
         raise DTypeError(f"norm: the tensor is complex, so dtype must be too, and is {dtype.name}")
     return F.norm(self.to(dtype), p, dim, keepdim)

@@ -63,6 +63,7 @@ DOMAINS: dict[str, dict[str, Domain]] = {
     "max": {"self": EVEN, "other": ODD},
     "min": {"self": EVEN, "other": ODD},
     "cumprod": {"self": NEAR_ONE},
+    "prod": {"self": NEAR_ONE},
     "bincount": {"self": COUNTED},
 }
 
