@@ -65,16 +65,19 @@ def sums(xp: Any, support: Support) -> Kernels:
 @quietly
 def truth(xp: Any, support: Support) -> Kernels:
     """Kernels that ask which elements are not zero."""
-    cast, add_up, int64 = support.cast, support.sum, support.int64
+    kind, cast, add_up, int64 = support.kind, support.cast, support.sum, support.int64
+
+    def mask(array: Any) -> Any:
+        return array if kind[array.dtype] == "bool" else array != 0
 
     def asked(name: str, test: Any, self: Any, dim: Any, keepdim: bool) -> Any:
         if dim is not None and not isinstance(dim, int) and not len(dim):
-            return self != 0  # no dim is reduced, as in PyTorch
+            return support.copy(mask(self))  # no dim is reduced, as in PyTorch
         axis = dims_of(dim)
         if self.ndim == 0:
             check_0d(name, dim)
             axis = None
-        return test(self != 0, axis=axis, keepdims=keepdim)
+        return test(mask(self), axis=axis, keepdims=keepdim)
 
     def any(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
         return asked("any", xp.any, self, dim, keepdim)
@@ -87,7 +90,7 @@ def truth(xp: Any, support: Support) -> Kernels:
         if self.ndim == 0:
             check_0d("count_nonzero", dim)
             axis = None
-        return add_up(cast(self != 0, int64), axis=axis, keepdims=False)
+        return add_up(cast(mask(self), int64), axis=axis, keepdims=False)
 
     return {"any": any, "all": all, "count_nonzero": count_nonzero}
 

@@ -702,7 +702,7 @@ def logsumexp(
     Integers and bool compute in the default float dtype.
 
     Gradients:
-        self: logsumexp_backward(grad, self, dim, keepdim)
+        self: logsumexp_backward(grad, self, result, dim, keepdim)
 
     Example:
         >>> import tensorplay as tp
@@ -724,6 +724,7 @@ def logsumexp(
             y._version = None
             n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._version = w = [0, False]
                 y._edge = n = LOGSUMEXP.node()
                 n.number = next_number()
                 n.edges = (n0,)
@@ -731,6 +732,7 @@ def logsumexp(
                 n.shape = r.shape
                 n.saved = (
                     (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    (r, o, None, w, 0),
                     dim if dim.__class__ is int else tuple(dim),
                     keepdim,
                 )

@@ -263,7 +263,7 @@ class ProdBackward(Node):
 class LogsumexpBackward(Node):
     """The gradient of ``logsumexp``.
 
-    self: logsumexp_backward(grad, self, dim, keepdim)
+    self: logsumexp_backward(grad, self, result, dim, keepdim)
 
     """
 
@@ -271,17 +271,18 @@ class LogsumexpBackward(Node):
     op = LOGSUMEXP
     kind = SAVING
     saves_input = ("self",)
-    saved_names = ("self", "dim", "keepdim")
+    saved_names = ("self", "result", "dim", "keepdim")
 
     @staticmethod
     def record(result: Any, self: Any, dim: Any, keepdim: Any) -> None:
         """Attaches a node to the result of a call."""
         node = LogsumexpBackward()
         record(node, (self,), result)
-        node.saved = (save(self), dim, keepdim)
+        node.saved = (save(self), save(result, node), dim, keepdim)
 
     def backward(node, grad: Any, graph: bool) -> Gradients:
         """See the class."""
-        saved_self, dim, keepdim = node.saved
+        saved_self, saved_result, dim, keepdim = node.saved
         self = unpack(saved_self, node, "self", graph)
-        return (H.logsumexp_backward(grad, self, dim, keepdim),)
+        result = unpack(saved_result, node, "result", graph, own=True)
+        return (H.logsumexp_backward(grad, self, result, dim, keepdim),)

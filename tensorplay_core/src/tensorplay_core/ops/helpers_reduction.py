@@ -110,15 +110,18 @@ def cumprod_backward(grad: Tensor, self: Tensor, dim: int) -> Tensor:
 # -------------------------------------------------------------------------------------------------- logarithms of sums
 
 
-def logsumexp_backward(grad: Tensor, self: Tensor, dim: Dims, keepdim: bool) -> Tensor:
-    """Multiplies the gradient by the softmax over ``dim``; a row of -inf has the gradient 0."""
+def logsumexp_backward(grad: Tensor, self: Tensor, result: Tensor, dim: Dims, keepdim: bool) -> Tensor:
+    """Multiplies the gradient by the softmax over ``dim``; a row of -inf has the gradient 0.
+
+    The result only keeps the powers small; their own sum divides them, so its rounding does not show.
+    """
+    shape = self.shape
     if not self.numel():
-        return F.zeros(self.shape, dtype=grad.dtype, device=grad.device)
-    self = self.to(grad.dtype)
-    largest = F.amax(self.detach(), _dims(dim, self.ndim), True)
-    powers = F.exp(self - F.where(abs(largest) == math.inf, 0, largest))
+        return F.zeros(shape, dtype=grad.dtype, device=grad.device)
+    base = restored(result.detach(), shape, dim, keepdim)
+    powers = F.exp(self.to(grad.dtype) - F.where(base == -math.inf, 0, base))
     total = powers.sum(_dims(dim, self.ndim), True)
-    return restored(grad, self.shape, dim, keepdim) * (powers / F.where(total == 0, 1, total))
+    return powers * (restored(grad, shape, dim, keepdim) / F.where(total == 0, 1, total))
 
 
 def logcumsumexp_backward(grad: Tensor, self: Tensor, result: Tensor, dim: int) -> Tensor:
