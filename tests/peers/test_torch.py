@@ -67,6 +67,34 @@ DIFFERENT |= {
 DIFFERENT |= dict.fromkeys(
     [("elu", "zeros"), ("selu", "zeros")], "the second gradient at the kink is that of the branch taken; PyTorch's is 0"
 )
+OTHERS = "the gradient is made of the other elements; PyTorch divides by an element that is infinite or NaN"
+NO_DIM = "an empty dim means all; PyTorch's gradient takes it for none"
+NOTHING = "where the sum is of nothing but exp(-inf), and at -inf, the gradient is 0; PyTorch's is NaN"
+DIFFERENT |= {
+    **{(name, "nan"): "the NaN has the gradient; PyTorch's is NaN everywhere" for name in ("amax", "amin", "aminmax")},
+    **{
+        (name, sample): OTHERS
+        for name in ("prod", "cumprod")
+        for sample in ("nan", "infinite", "one infinite", "only -inf")
+    },
+    ("logsumexp", "large"): "the gradient is a softmax; PyTorch's is made of the rounded result",
+    ("logsumexp", "only -inf"): NOTHING,
+    ("logsumexp", "infinite"): NOTHING,
+    ("logcumsumexp", "infinite"): NOTHING,
+    ("logcumsumexp", "only -inf"): NOTHING,
+    ("bincount", "no weights"): "the dtype is that of the weights, though there are none; PyTorch's is int64",
+    **dict.fromkeys([(f"{name}.correction", "((),) {}") for name in ("var", "std", "var_mean", "std_mean")], NO_DIM),
+    **dict.fromkeys([(name, "nan, order inf") for name in ("norm", "norm.dtype", "linalg_vector_norm")], NAN_STAYS),
+    ("norm.str", "zeros"): "the second gradient at a norm of 0 is 0; PyTorch's is NaN",
+    **dict.fromkeys(
+        [
+            (name, f"zeros, order {order}")
+            for name in ("norm", "norm.dtype", "linalg_vector_norm")
+            for order in (2, 1.5, 3)
+        ],
+        "the second gradient at a norm of 0 is 0; PyTorch's is NaN",
+    ),
+}
 DIFFERENT |= {(f"{name}_", sample): reason for (name, sample), reason in DIFFERENT.items() if f"{name}_" in OPERATORS}
 WITHOUT_GRADIENT = {
     **dict.fromkeys(
@@ -86,6 +114,12 @@ DIFFERENT_DTYPES = {
     ("gelu_backward", "float16"): "the second slope is computed in float32; PyTorch rounds every step",
     ("gelu_backward", "bfloat16"): "the second slope is computed in float32; PyTorch rounds every step",
     ("square", "bool"): "the product of bools is bool; PyTorch computes a power, which is an int64",
+    ("any", "uint8"): "the result is bool; PyTorch's is uint8",
+    ("all", "uint8"): "the result is bool; PyTorch's is uint8",
+    **dict.fromkeys(
+        [("logcumsumexp", name) for name in ("float16", "bfloat16")],
+        "the gradient is made of the rounded result, of which PyTorch takes another power",
+    ),
     ("hardsigmoid", "float64"): "PyTorch multiplies its gradient by 1 / 6 in single precision",
     ("hardsigmoid_", "float64"): "PyTorch multiplies its gradient by 1 / 6 in single precision",
 }
@@ -127,7 +161,44 @@ def sliced(x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int =
     return torch.ops.aten.slice(x, dim, start, end, step)
 
 
+def ordered(name: str) -> Any:
+    """Returns what selects by order, of equal elements the first: PyTorch takes any, but gives the same values."""
+
+    def reference(x: Any, *args: Any) -> Any:
+        dim, descending, native = -1, False, getattr(torch, name)(x.detach(), *args)
+        if name == "topk":
+            k, dim, descending = args[0], args[1] if len(args) > 1 else -1, args[2] if len(args) > 2 else True
+        elif name == "kthvalue":
+            dim = args[1] if len(args) > 1 else -1
+        else:
+            dim = args[0]
+        values, places = torch.sort(x, dim=dim, descending=descending, stable=True)
+        if x.ndim and name == "topk":
+            values, places = values.narrow(dim, 0, k), places.narrow(dim, 0, k)
+        elif x.ndim:
+            numbers = (x == x).sum(dim, keepdim=True)
+            place = (x.shape[dim] - 1) // 2 if name == "median" else args[0] - 1
+            chosen = torch.full_like(numbers, place)
+            if name == "median":
+                chosen = torch.where(numbers < x.shape[dim], numbers, chosen)
+            values, places = values.gather(dim, chosen), places.gather(dim, chosen)
+            if args[-1] is not True:
+                values, places = values.squeeze(dim), places.squeeze(dim)
+        torch.testing.assert_close(values.detach(), native[0], rtol=0, atol=0, equal_nan=True)
+        return values, places
+
+    return reference
+
+
 REFERENCES: dict[str, Any] = {
+    "sort": lambda x, dim=-1, descending=False: torch.sort(x, dim=dim, descending=descending, stable=True),
+    "argsort": lambda x, dim=-1, descending=False: torch.argsort(x, dim=dim, descending=descending, stable=True),
+    "msort": lambda x: torch.sort(x, dim=0, stable=True)[0] if x.ndim else x.clone(),
+    "topk": ordered("topk"),
+    "kthvalue": ordered("kthvalue"),
+    "median.dim": ordered("median"),
+    "bincount": lambda x, weights=None, n=0: torch.bincount(x, None if weights is None else weights.detach(), n),
+    "linalg_vector_norm": torch.linalg.vector_norm,
     "index": indexed,
     "index_backward": index_backward,
     "select_backward": torch.ops.aten.select_backward,
@@ -175,7 +246,8 @@ REFERENCES: dict[str, Any] = {
 def reference(name: str) -> Any:
     op = OPERATORS[name]
     if op.functional is None:
-        return REFERENCES.get(name) or getattr(torch, name, None) or getattr(torch.nn.functional, name)
+        base = name.partition(".")[0]
+        return REFERENCES.get(name) or getattr(torch, base, None) or getattr(torch.nn.functional, base)
     name = name.partition(".")[0]
     if hasattr(torch.Tensor, name):
         return lambda x, *args, **kwargs: getattr(x.clone(), name)(*args, **kwargs)

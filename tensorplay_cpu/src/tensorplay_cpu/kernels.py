@@ -7,7 +7,14 @@ import numpy as np
 
 from tensorplay_composite.arrays import ArrayDevice, Kernels, kernels
 from tensorplay_composite.arrays.device import native_dtypes
-from tensorplay_cpu import elementary, pointwise, reduction, shape
+from tensorplay_cpu import (
+    elementary,
+    pointwise,
+    reduction,
+    shape,
+    sorting,
+    statistics,
+)
 
 DEVICE = ArrayDevice(
     np,
@@ -20,10 +27,5 @@ DEVICE = ArrayDevice(
 def cpu_kernels() -> Kernels:
     """Returns the kernels of the CPU: the general ones, and in their place those that NumPy does better."""
     general = kernels(np, random=DEVICE.random)
-    return {
-        **general,
-        **pointwise.kernels(general),
-        **elementary.kernels(general),
-        **reduction.kernels(general),
-        **shape.kernels(general),
-    }
+    families = (pointwise, elementary, reduction, shape, statistics, sorting)
+    return {**general, **{name: kernel for family in families for name, kernel in family.kernels(general).items()}}

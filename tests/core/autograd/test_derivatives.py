@@ -22,6 +22,7 @@ REAL_ONLY = {
     "tp::cross_entropy": "a loss is a real number, and its logits are compared",
     "tp::log_softmax": "the largest element is subtracted, and complex numbers have no order",
     "tp::softmax": "the largest element is subtracted, and complex numbers have no order",
+    **dict.fromkeys(("tp::quantile", "tp::quantile.scalar"), "complex numbers have no order"),
 }
 """Operators whose kernels take no complex tensor, each with its reason; those that are tagged so join below."""
 
@@ -49,10 +50,50 @@ KINKS = {
     ("tp::_to_copy", "dtype int64"): "an integer has no derivative",
 }
 """(operator, sample) to the reason why differences of the first or second order mean nothing there."""
+_STILL = "of equal elements the deviation is 0, and its gradient is said to be 0"
+_ZERO = "at a norm of 0 the slopes on its two sides differ, and the gradient is said to be 0"
+_FREE = "a divisor of 0: the variance is NaN"
+KINKS |= {
+    **{(f"tp::{name}", "ties"): _SHARED for name in ("min", "amax", "amin", "aminmax", "median", "max.other")},
+    **{(f"tp::{name}", "ties"): _SHARED for name in ("min.other", "norm", "norm.dtype", "linalg_vector_norm")},
+    **{(f"tp::{name}", "ties along a dim"): _SHARED for name in ("amax", "amin")},
+    **{(f"tp::{name}", "equal elements and zeros"): _SHARED for name in ("min", "amin")},
+    **{
+        (f"tp::{name}", sample): "of equal elements one has the gradient; the differences see a kink"
+        for names, tried in (
+            (
+                ("min.dim", "cummax", "cummin", "msort", "kthvalue", "median.dim", "quantile", "quantile.scalar"),
+                ["ties"],
+            ),
+            (("sort", "sort.stable", "topk"), ["ties False", "ties True"]),
+        )
+        for name in names
+        for sample in tried
+    },
+    **{
+        (f"tp::{form}{overload}", "one value"): _STILL
+        for form in ("std", "std_mean")
+        for overload in ("", ".dim", ".correction")
+    },
+    **{
+        (f"tp::{form}{overload}", "0-d"): _FREE
+        for form in ("std", "std_mean", "var", "var_mean")
+        for overload in ("", ".correction")
+    },
+    **{
+        (f"tp::{name}", f"zeros, order {order}"): _ZERO
+        for name in ("norm", "norm.dtype", "linalg_vector_norm")
+        for order in ("2", "1", "3", "1.5", "0.5", "inf")
+    },
+    ("tp::norm.str", "zeros"): _ZERO,
+}
 REPEATS = dict.fromkeys(("tp::index_put", "tp::scatter.src"), _LAST)
 """Operators whose samples that are not smooth write to an element twice, with what that means."""
 
-NOT_FORWARD = {("tp::mean", "empty dim"): "the mean of nothing is NaN, and so is its tangent"}
+NOT_FORWARD = {
+    (f"tp::{name}", "empty dim"): "the mean of nothing is NaN, and so is its tangent"
+    for name in ("mean", "nanmean", *(f"{form}.correction" for form in ("var", "std", "var_mean", "std_mean")))
+}
 """(operator, sample) to the reason why forward and reverse mode cannot be compared there."""
 
 OPERATORS = dict(REGISTRY.operators)

@@ -19,6 +19,8 @@ from tensorplay_composite.arrays import (
     nn,
     pointwise,
     reduction,
+    scan,
+    sorting,
     view,
 )
 from tensorplay_composite.arrays._support import Kernel, Kernels, Support, quietly
@@ -28,7 +30,18 @@ from tensorplay_composite.arrays.random import HostRandom
 
 __all__ = ["ArrayDevice", "HostRandom", "Kernel", "Kernels", "Support", "emitter", "kernels", "quietly"]
 
-_FAMILIES = (pointwise, elementary, reduction, view, indexing, linalg, nn, activation)
+_FAMILIES = (
+    pointwise,
+    elementary,
+    reduction,
+    view,
+    indexing,
+    linalg,
+    nn,
+    activation,
+    scan,
+    sorting,
+)
 
 
 def kernels(

@@ -26,6 +26,12 @@ RULES: dict[str, tuple[str, ...]] = {
         "reciprocal",
         "rsqrt",
         "sum",
+        "prod",
+        "logsumexp",
+        "cumsum",
+        "cumprod",
+        "logcumsumexp",
+        "norm",
     ),
     "promote": (
         "lerp",

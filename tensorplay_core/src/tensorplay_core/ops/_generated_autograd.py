@@ -13,6 +13,9 @@ from tensorplay_core.ops import _generated_nodes_nn as nn_nodes
 from tensorplay_core.ops import _generated_nodes_pointwise as pointwise_nodes
 from tensorplay_core.ops import _generated_nodes_reduction as reduction_nodes
 from tensorplay_core.ops import _generated_nodes_rounding as rounding_nodes
+from tensorplay_core.ops import _generated_nodes_scan as scan_nodes
+from tensorplay_core.ops import _generated_nodes_sorting as sorting_nodes
+from tensorplay_core.ops import _generated_nodes_statistics as statistics_nodes
 from tensorplay_core.ops import _generated_nodes_trigonometry as trigonometry_nodes
 from tensorplay_core.ops import _generated_nodes_view as view_nodes
 from tensorplay_core.ops import _generated_schemas_activation as activation
@@ -25,6 +28,9 @@ from tensorplay_core.ops import _generated_schemas_nn as nn
 from tensorplay_core.ops import _generated_schemas_pointwise as pointwise
 from tensorplay_core.ops import _generated_schemas_reduction as reduction
 from tensorplay_core.ops import _generated_schemas_rounding as rounding
+from tensorplay_core.ops import _generated_schemas_scan as scan
+from tensorplay_core.ops import _generated_schemas_sorting as sorting
+from tensorplay_core.ops import _generated_schemas_statistics as statistics
 from tensorplay_core.ops import _generated_schemas_trigonometry as trigonometry
 from tensorplay_core.ops import _generated_schemas_view as view
 
@@ -105,6 +111,12 @@ NODES = (
     (reduction.MEAN, reduction_nodes.MeanBackward),
     (reduction.MAX, reduction_nodes.MaxBackward),
     (reduction.MAX_DIM, reduction_nodes.MaxDimBackward),
+    (reduction.MIN, reduction_nodes.MinBackward),
+    (reduction.MIN_DIM, reduction_nodes.MinDimBackward),
+    (reduction.AMAX, reduction_nodes.AmaxBackward),
+    (reduction.AMIN, reduction_nodes.AminBackward),
+    (reduction.PROD, reduction_nodes.ProdBackward),
+    (reduction.LOGSUMEXP, reduction_nodes.LogsumexpBackward),
     (rounding.FLOOR, rounding_nodes.FloorBackward),
     (rounding.CEIL, rounding_nodes.CeilBackward),
     (rounding.TRUNC, rounding_nodes.TruncBackward),
@@ -119,6 +131,17 @@ NODES = (
     (rounding.CLAMP_MAX, rounding_nodes.ClampMaxBackward),
     (rounding.NAN_TO_NUM, rounding_nodes.NanToNumBackward),
     (rounding.COPYSIGN, rounding_nodes.CopysignBackward),
+    (scan.CUMSUM, scan_nodes.CumsumBackward),
+    (scan.CUMPROD, scan_nodes.CumprodBackward),
+    (scan.LOGCUMSUMEXP, scan_nodes.LogcumsumexpBackward),
+    (scan.CUMMAX, scan_nodes.CummaxBackward),
+    (scan.CUMMIN, scan_nodes.CumminBackward),
+    (sorting.SORT, sorting_nodes.SortBackward),
+    (sorting.TOPK, sorting_nodes.TopkBackward),
+    (statistics.VAR_CORRECTION, statistics_nodes.VarCorrectionBackward),
+    (statistics.STD_CORRECTION, statistics_nodes.StdCorrectionBackward),
+    (statistics.NORM, statistics_nodes.NormBackward),
+    (statistics.MEDIAN, statistics_nodes.MedianBackward),
     (trigonometry.TAN, trigonometry_nodes.TanBackward),
     (trigonometry.ASIN, trigonometry_nodes.AsinBackward),
     (trigonometry.ACOS, trigonometry_nodes.AcosBackward),

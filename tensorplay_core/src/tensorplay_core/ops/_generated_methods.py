@@ -278,6 +278,8 @@ if TYPE_CHECKING:
         def max(self) -> Tensor: ...
         @overload
         def max(self, dim: int, keepdim: bool = False, *, keepdims: bool | None = None) -> tuple[Tensor, Tensor]: ...
+        @overload
+        def max(self, other: Tensor) -> Tensor: ...
         def max(self, *args: Any, **kwargs: Any) -> Any: ...
         def argmax(
             self,
@@ -285,6 +287,100 @@ if TYPE_CHECKING:
             keepdim: bool = False,
             *,
             axis: int | None = None,
+            keepdims: bool | None = None,
+        ) -> Tensor: ...
+        @overload
+        def min(self) -> Tensor: ...
+        @overload
+        def min(self, dim: int, keepdim: bool = False, *, keepdims: bool | None = None) -> tuple[Tensor, Tensor]: ...
+        @overload
+        def min(self, other: Tensor) -> Tensor: ...
+        def min(self, *args: Any, **kwargs: Any) -> Any: ...
+        def argmin(
+            self,
+            dim: int | None = None,
+            keepdim: bool = False,
+            *,
+            axis: int | None = None,
+            keepdims: bool | None = None,
+        ) -> Tensor: ...
+        def amax(
+            self,
+            dim: int | Sequence[int] = (),
+            keepdim: bool = False,
+            *,
+            out: Tensor | None = None,
+            axis: int | Sequence[int] | None = None,
+            keepdims: bool | None = None,
+        ) -> Tensor: ...
+        def amin(
+            self,
+            dim: int | Sequence[int] = (),
+            keepdim: bool = False,
+            *,
+            out: Tensor | None = None,
+            axis: int | Sequence[int] | None = None,
+            keepdims: bool | None = None,
+        ) -> Tensor: ...
+        def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]: ...
+        def prod(
+            self,
+            dim: int | Sequence[int] | None = None,
+            keepdim: bool = False,
+            *,
+            dtype: DType | None = None,
+            out: Tensor | None = None,
+            axis: int | Sequence[int] | None = None,
+            keepdims: bool | None = None,
+        ) -> Tensor: ...
+        def any(
+            self,
+            dim: int | Sequence[int] | None = None,
+            keepdim: bool = False,
+            *,
+            out: Tensor | None = None,
+            axis: int | Sequence[int] | None = None,
+            keepdims: bool | None = None,
+        ) -> Tensor: ...
+        def all(
+            self,
+            dim: int | Sequence[int] | None = None,
+            keepdim: bool = False,
+            *,
+            out: Tensor | None = None,
+            axis: int | Sequence[int] | None = None,
+            keepdims: bool | None = None,
+        ) -> Tensor: ...
+        def count_nonzero(
+            self,
+            dim: int | Sequence[int] | None = None,
+            *,
+            axis: int | Sequence[int] | None = None,
+        ) -> Tensor: ...
+        def nansum(
+            self,
+            dim: int | Sequence[int] | None = None,
+            keepdim: bool = False,
+            *,
+            dtype: DType | None = None,
+            axis: int | Sequence[int] | None = None,
+            keepdims: bool | None = None,
+        ) -> Tensor: ...
+        def nanmean(
+            self,
+            dim: int | Sequence[int] | None = None,
+            keepdim: bool = False,
+            *,
+            dtype: DType | None = None,
+            axis: int | Sequence[int] | None = None,
+            keepdims: bool | None = None,
+        ) -> Tensor: ...
+        def logsumexp(
+            self,
+            dim: int | Sequence[int],
+            keepdim: bool = False,
+            *,
+            out: Tensor | None = None,
             keepdims: bool | None = None,
         ) -> Tensor: ...
         def floor(self, *, out: Tensor | None = None) -> Tensor: ...
@@ -357,6 +453,161 @@ if TYPE_CHECKING:
         def copysign_(self, other: Tensor | Number) -> Tensor: ...
         def heaviside(self, values: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
         def heaviside_(self, values: Tensor | Number) -> Tensor: ...
+        def cumsum(self, dim: int, *, dtype: DType | None = None, out: Tensor | None = None) -> Tensor: ...
+        def cumsum_(self, dim: int, *, dtype: DType | None = None) -> Tensor: ...
+        def cumprod(self, dim: int, *, dtype: DType | None = None, out: Tensor | None = None) -> Tensor: ...
+        def cumprod_(self, dim: int, *, dtype: DType | None = None) -> Tensor: ...
+        def logcumsumexp(self, dim: int, *, out: Tensor | None = None) -> Tensor: ...
+        def cummax(self, dim: int) -> tuple[Tensor, Tensor]: ...
+        def cummin(self, dim: int) -> tuple[Tensor, Tensor]: ...
+        def diff(
+            self,
+            n: int = 1,
+            dim: int = -1,
+            prepend: Tensor | None = None,
+            append: Tensor | None = None,
+            *,
+            axis: int | None = None,
+        ) -> Tensor: ...
+        @overload
+        def sort(
+            self,
+            dim: int = -1,
+            descending: bool = False,
+            *,
+            axis: int | None = None,
+        ) -> tuple[Tensor, Tensor]: ...
+        @overload
+        def sort(self, *, stable: bool | None, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]: ...
+        def sort(self, *args: Any, **kwargs: Any) -> Any: ...
+        @overload
+        def argsort(self, dim: int = -1, descending: bool = False, *, axis: int | None = None) -> Tensor: ...
+        @overload
+        def argsort(self, *, stable: bool, dim: int = -1, descending: bool = False) -> Tensor: ...
+        def argsort(self, *args: Any, **kwargs: Any) -> Any: ...
+        def msort(self) -> Tensor: ...
+        def topk(
+            self,
+            k: int,
+            dim: int = -1,
+            largest: bool = True,
+            sorted: bool = True,
+            *,
+            axis: int | None = None,
+        ) -> tuple[Tensor, Tensor]: ...
+        def kthvalue(
+            self,
+            k: int,
+            dim: int = -1,
+            keepdim: bool = False,
+            *,
+            axis: int | None = None,
+            keepdims: bool | None = None,
+        ) -> tuple[Tensor, Tensor]: ...
+        def bincount(self, weights: Tensor | None = None, minlength: int = 0) -> Tensor: ...
+        @overload
+        def var(
+            self,
+            dim: int | Sequence[int] | None = None,
+            *,
+            correction: Number | None = None,
+            keepdim: bool = False,
+            axis: int | Sequence[int] | None = None,
+        ) -> Tensor: ...
+        @overload
+        def var(self, unbiased: bool = True) -> Tensor: ...
+        @overload
+        def var(
+            self,
+            dim: int | Sequence[int] | None,
+            unbiased: bool = True,
+            keepdim: bool = False,
+            *,
+            keepdims: bool | None = None,
+        ) -> Tensor: ...
+        def var(self, *args: Any, **kwargs: Any) -> Any: ...
+        @overload
+        def std(
+            self,
+            dim: int | Sequence[int] | None = None,
+            *,
+            correction: Number | None = None,
+            keepdim: bool = False,
+            axis: int | Sequence[int] | None = None,
+        ) -> Tensor: ...
+        @overload
+        def std(self, unbiased: bool = True) -> Tensor: ...
+        @overload
+        def std(
+            self,
+            dim: int | Sequence[int] | None,
+            unbiased: bool = True,
+            keepdim: bool = False,
+            *,
+            keepdims: bool | None = None,
+        ) -> Tensor: ...
+        def std(self, *args: Any, **kwargs: Any) -> Any: ...
+        @overload
+        def norm(
+            self,
+            p: Number | None = 2,
+            dim: int | Sequence[int] | None = None,
+            keepdim: bool = False,
+            *,
+            axis: int | Sequence[int] | None = None,
+            keepdims: bool | None = None,
+        ) -> Tensor: ...
+        @overload
+        def norm(
+            self,
+            p: Number | None = 2,
+            dim: int | Sequence[int] | None = None,
+            keepdim: bool = False,
+            *,
+            dtype: DType,
+            axis: int | Sequence[int] | None = None,
+            keepdims: bool | None = None,
+        ) -> Tensor: ...
+        @overload
+        def norm(
+            self,
+            p: str,
+            dim: int | Sequence[int] | None = None,
+            keepdim: bool = False,
+            *,
+            dtype: DType | None = None,
+            axis: int | Sequence[int] | None = None,
+            keepdims: bool | None = None,
+        ) -> Tensor: ...
+        def norm(self, *args: Any, **kwargs: Any) -> Any: ...
+        @overload
+        def median(self) -> Tensor: ...
+        @overload
+        def median(self, dim: int, keepdim: bool = False, *, keepdims: bool | None = None) -> tuple[Tensor, Tensor]: ...
+        def median(self, *args: Any, **kwargs: Any) -> Any: ...
+        @overload
+        def quantile(
+            self,
+            q: Tensor,
+            dim: int | None = None,
+            keepdim: bool = False,
+            *,
+            interpolation: str = "linear",
+            axis: int | None = None,
+            keepdims: bool | None = None,
+        ) -> Tensor: ...
+        @overload
+        def quantile(
+            self,
+            q: float,
+            dim: int | None = None,
+            keepdim: bool = False,
+            *,
+            interpolation: str = "linear",
+            axis: int | None = None,
+            keepdims: bool | None = None,
+        ) -> Tensor: ...
+        def quantile(self, *args: Any, **kwargs: Any) -> Any: ...
         def tan(self, *, out: Tensor | None = None) -> Tensor: ...
         def tan_(self) -> Tensor: ...
         def asin(self, *, out: Tensor | None = None) -> Tensor: ...
@@ -463,6 +714,9 @@ else:
     from tensorplay_core.ops import _generated_functional_pointwise
     from tensorplay_core.ops import _generated_functional_reduction
     from tensorplay_core.ops import _generated_functional_rounding
+    from tensorplay_core.ops import _generated_functional_scan
+    from tensorplay_core.ops import _generated_functional_sorting
+    from tensorplay_core.ops import _generated_functional_statistics
     from tensorplay_core.ops import _generated_functional_trigonometry
     from tensorplay_core.ops import _generated_functional_view
     from tensorplay_core.ops import _generated_inplace_activation
@@ -473,6 +727,7 @@ else:
     from tensorplay_core.ops import _generated_inplace_logical
     from tensorplay_core.ops import _generated_inplace_pointwise
     from tensorplay_core.ops import _generated_inplace_rounding
+    from tensorplay_core.ops import _generated_inplace_scan
     from tensorplay_core.ops import _generated_inplace_trigonometry
     from tensorplay_core.ops import _generated_operators_linalg
     from tensorplay_core.ops import _generated_operators_logical
@@ -674,6 +929,18 @@ else:
         mean = _generated_functional_reduction.mean
         max = _generated_functional_reduction.max
         argmax = _generated_functional_reduction.argmax
+        min = _generated_functional_reduction.min
+        argmin = _generated_functional_reduction.argmin
+        amax = _generated_functional_reduction.amax
+        amin = _generated_functional_reduction.amin
+        aminmax = _generated_functional_reduction.aminmax
+        prod = _generated_functional_reduction.prod
+        any = _generated_functional_reduction.any
+        all = _generated_functional_reduction.all
+        count_nonzero = _generated_functional_reduction.count_nonzero
+        nansum = _generated_functional_reduction.nansum
+        nanmean = _generated_functional_reduction.nanmean
+        logsumexp = _generated_functional_reduction.logsumexp
         floor = _generated_functional_rounding.floor
         floor_ = _generated_inplace_rounding.floor_
         ceil = _generated_functional_rounding.ceil
@@ -712,6 +979,25 @@ else:
         copysign_ = _generated_inplace_rounding.copysign_
         heaviside = _generated_functional_rounding.heaviside
         heaviside_ = _generated_inplace_rounding.heaviside_
+        cumsum = _generated_functional_scan.cumsum
+        cumsum_ = _generated_inplace_scan.cumsum_
+        cumprod = _generated_functional_scan.cumprod
+        cumprod_ = _generated_inplace_scan.cumprod_
+        logcumsumexp = _generated_functional_scan.logcumsumexp
+        cummax = _generated_functional_scan.cummax
+        cummin = _generated_functional_scan.cummin
+        diff = _generated_functional_scan.diff
+        sort = _generated_functional_sorting.sort
+        argsort = _generated_functional_sorting.argsort
+        msort = _generated_functional_sorting.msort
+        topk = _generated_functional_sorting.topk
+        kthvalue = _generated_functional_sorting.kthvalue
+        bincount = _generated_functional_sorting.bincount
+        var = _generated_functional_statistics.var
+        std = _generated_functional_statistics.std
+        norm = _generated_functional_statistics.norm
+        median = _generated_functional_statistics.median
+        quantile = _generated_functional_statistics.quantile
         tan = _generated_functional_trigonometry.tan
         tan_ = _generated_inplace_trigonometry.tan_
         asin = _generated_functional_trigonometry.asin

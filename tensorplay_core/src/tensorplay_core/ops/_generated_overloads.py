@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from tensorplay_core.ops._generated_overloads_pointwise import PointwiseOverloads
     from tensorplay_core.ops._generated_overloads_reduction import ReductionOverloads
     from tensorplay_core.ops._generated_overloads_rounding import RoundingOverloads
+    from tensorplay_core.ops._generated_overloads_scan import ScanOverloads
+    from tensorplay_core.ops._generated_overloads_sorting import SortingOverloads
+    from tensorplay_core.ops._generated_overloads_statistics import StatisticsOverloads
     from tensorplay_core.ops._generated_overloads_trigonometry import TrigonometryOverloads
     from tensorplay_core.ops._generated_overloads_view import ViewOverloads
 
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
         PointwiseOverloads,
         ReductionOverloads,
         RoundingOverloads,
+        ScanOverloads,
+        SortingOverloads,
+        StatisticsOverloads,
         TrigonometryOverloads,
         ViewOverloads,
     ):

@@ -8,15 +8,66 @@ from typing import Any
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.helpers_pointwise import (
     clamp_backward as clamp_backward,
+)
+from tensorplay_core.ops.helpers_pointwise import (
     clamp_backward_max as clamp_backward_max,
+)
+from tensorplay_core.ops.helpers_pointwise import (
     clamp_backward_min as clamp_backward_min,
+)
+from tensorplay_core.ops.helpers_pointwise import (
     gelu_second as gelu_second,
+)
+from tensorplay_core.ops.helpers_pointwise import (
     logit_backward as logit_backward,
+)
+from tensorplay_core.ops.helpers_pointwise import (
     nonzero as nonzero,
+)
+from tensorplay_core.ops.helpers_pointwise import (
     nonzero_length as nonzero_length,
+)
+from tensorplay_core.ops.helpers_pointwise import (
     sinc_slope as sinc_slope,
+)
+from tensorplay_core.ops.helpers_pointwise import (
     whole_quotient as whole_quotient,
+)
+from tensorplay_core.ops.helpers_pointwise import (
     xlogy_slope as xlogy_slope,
+)
+from tensorplay_core.ops.helpers_reduction import (
+    amax_backward as amax_backward,
+)
+from tensorplay_core.ops.helpers_reduction import (
+    cummax_backward as cummax_backward,
+)
+from tensorplay_core.ops.helpers_reduction import (
+    cumprod_backward as cumprod_backward,
+)
+from tensorplay_core.ops.helpers_reduction import (
+    cumsum_backward as cumsum_backward,
+)
+from tensorplay_core.ops.helpers_reduction import (
+    logcumsumexp_backward as logcumsumexp_backward,
+)
+from tensorplay_core.ops.helpers_reduction import (
+    logsumexp_backward as logsumexp_backward,
+)
+from tensorplay_core.ops.helpers_reduction import (
+    norm_backward as norm_backward,
+)
+from tensorplay_core.ops.helpers_reduction import (
+    prod_backward as prod_backward,
+)
+from tensorplay_core.ops.helpers_reduction import (
+    selected_backward as selected_backward,
+)
+from tensorplay_core.ops.helpers_reduction import (
+    std_backward as std_backward,
+)
+from tensorplay_core.ops.helpers_reduction import (
+    var_backward as var_backward,
 )
 from tensorplay_core.ops.shape_checks import normalize_dim, normalize_dims
 from tensorplay_core.ops.shapes_view import extent, may_overlap

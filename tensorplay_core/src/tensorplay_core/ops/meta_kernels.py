@@ -35,7 +35,7 @@ ELEMENTWISE = frozenset({"same", "broadcast", "dimwise"})
 """Shape rules whose results are laid out in memory as the operands are."""
 KINDS = {
     **dict.fromkeys(("log_softmax", "softmax"), "f"),
-    **dict.fromkeys(("mean", "rand", "randn"), "fc"),
+    **dict.fromkeys(("mean", "norm", "rand", "randn", "std", "var"), "fc"),
 }
 """Kinds of dtype that an operator takes where its kernels, rather than its record, refuse the others."""
 _NAMES = {"b": "bool", "u": "unsigned", "i": "integer", "f": "floating", "c": "complex"}
@@ -229,12 +229,54 @@ def split_with_sizes(self: MetaArray, split_sizes: Any, dim: int = 0) -> list[Me
 # ------------------------------------------------------------------------------------------------ dtypes of their own
 
 
-def max_dim(self: MetaArray, dim: int, keepdim: bool = False) -> tuple[MetaArray, MetaArray]:
-    """Values of the input's dtype, and their indices."""
+def _selected(op: str, rule: str, self: MetaArray, *args: Any) -> tuple[MetaArray, MetaArray]:
+    """Returns values of the input's dtype, and their indices."""
     if self.dtype.is_complex:
-        raise DTypeError("max.dim: complex numbers have no order" + fix("compare .abs() or .real()."))
-    values, indices = shapes.max_dim("max.dim", _seen(self), dim, keepdim)
+        raise DTypeError(f"{op}: complex numbers have no order" + fix("compare .abs() or .real()."))
+    shape: Any = shapes.RULES[rule](op, _seen(self), *args)
+    values, indices = shape if rule != "dimwise" else (shape, shape)
     return MetaArray(values, self.dtype), MetaArray(indices, dt.int64)
+
+
+def max_dim(self: MetaArray, dim: int, keepdim: bool = False) -> tuple[MetaArray, MetaArray]:
+    """The largest elements, and their indices."""
+    return _selected("max.dim", "max_dim", self, dim, keepdim)
+
+
+def min_dim(self: MetaArray, dim: int, keepdim: bool = False) -> tuple[MetaArray, MetaArray]:
+    """The smallest elements, and their indices."""
+    return _selected("min.dim", "max_dim", self, dim, keepdim)
+
+
+def cummax(self: MetaArray, dim: int) -> tuple[MetaArray, MetaArray]:
+    """The largest elements so far, and their indices."""
+    return _selected("cummax", "dimwise", self, dim)
+
+
+def cummin(self: MetaArray, dim: int) -> tuple[MetaArray, MetaArray]:
+    """The smallest elements so far, and their indices."""
+    return _selected("cummin", "dimwise", self, dim)
+
+
+def sort(self: MetaArray, dim: int = -1, descending: bool = False) -> tuple[MetaArray, MetaArray]:
+    """The elements in order, and their indices."""
+    return _selected("sort", "dimwise", self, dim)
+
+
+def topk(
+    self: MetaArray, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> tuple[MetaArray, MetaArray]:
+    """The elements that are selected, and their indices."""
+    return _selected("topk", "topk", self, k, dim)
+
+
+def bincount(self: MetaArray, weights: MetaArray | None = None, minlength: int = 0) -> MetaArray:
+    """Its shape is the largest number's, which nobody knows."""
+    shapes.RULES["bincount"]("bincount", _seen(self), _seen(weights), minlength)
+    raise NoDataError(
+        "bincount: the shape of the result depends on the largest element, and a meta tensor has none"
+        + fix("use a device with data, such as cpu.")
+    )
 
 
 def clone(self: MetaArray) -> MetaArray:

@@ -30,7 +30,22 @@ from tensorplay_core.ops.shape_checks import (
     shape_of,
 )
 from tensorplay_core.ops.shapes_indexing import cat, index, index_put, input_sizes, select, slice, unknown
-from tensorplay_core.ops.shapes_pointwise import bitwise, celu, clamp, gelu, glu, hardtanh, prelu, shrink
+from tensorplay_core.ops.shapes_pointwise import (
+    bitwise,
+    celu,
+    clamp,
+    gelu,
+    glu,
+    hardtanh,
+    prelu,
+    shrink,
+)
+from tensorplay_core.ops.shapes_reduction import (
+    bincount,
+    norm,
+    searchsorted,
+    topk,
+)
 from tensorplay_core.ops.shapes_view import (
     as_strided,
     as_strided_scatter,
@@ -62,6 +77,8 @@ __all__ = [
 # A reduction of no elements has no value here, where a sum has 0 and a mean has NaN.
 _WITHOUT_IDENTITY = frozenset({"max", "min", "argmax", "argmin", "amax", "amin", "aminmax", "median", "mode"})
 
+_LITERAL = frozenset({"any", "all"})
+
 
 # ------------------------------------------------------------------------------------------------------------ pointwise
 
@@ -92,7 +109,7 @@ def write(op: str, self: Shaped, *sources: Any, **keywords: Any) -> Shape:
     return self.shape
 
 
-def dimwise(op: str, self: Shaped, dim: Any, **keywords: Any) -> Shape:
+def dimwise(op: str, self: Shaped, dim: Any = -1, *rest: Any, **keywords: Any) -> Shape:
     """The shape of ``self``; the operator works along ``dim``."""
     normalize_dim(op, dim, len(self.shape))
     return self.shape
@@ -102,9 +119,12 @@ def dimwise(op: str, self: Shaped, dim: Any, **keywords: Any) -> Shape:
 
 
 def reduction(op: str, self: Shaped, dim: Any = None, keepdim: bool = False, **keywords: Any) -> Shape:
-    """Without the dims that are reduced, or with 1 in their place; all dims when ``dim`` is None or empty."""
+    """Without the dims that are reduced, or with 1 in their place; all dims when ``dim`` is None or empty.
+
+    ``any`` and ``all`` take an empty ``dim`` for what it says, as in PyTorch.
+    """
     shape = self.shape
-    whole = dim is None or (isinstance(dim, (tuple, list)) and not dim)
+    whole = dim is None or (isinstance(dim, (tuple, list)) and not dim and base_name(op) not in _LITERAL)
     dims = tuple(range(len(shape))) if whole else normalize_dims(op, dim, len(shape))
     if 0 in shape and base_name(op) in _WITHOUT_IDENTITY:
         _check_not_empty(op, shape, dims, whole)
@@ -338,6 +358,7 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "as_strided": as_strided,
     "as_strided_scatter": as_strided_scatter,
     "bitwise": bitwise,
+    "bincount": bincount,
     "broadcast": broadcast,
     "cat": cat,
     "celu": celu,
@@ -357,12 +378,14 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "linear": linear,
     "matmul": matmul,
     "max_dim": max_dim,
+    "norm": norm,
     "permute": permute,
     "prelu": prelu,
     "randperm": randperm,
     "reduction": reduction,
     "reshape": reshape,
     "same": same,
+    "searchsorted": searchsorted,
     "select": select,
     "select_scatter": select_scatter,
     "shrink": shrink,
@@ -371,6 +394,7 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "slice_scatter": slice_scatter,
     "split_with_sizes": split_with_sizes,
     "squeeze": squeeze,
+    "topk": topk,
     "transpose": transpose,
     "unbind": unbind,
     "unknown": unknown,

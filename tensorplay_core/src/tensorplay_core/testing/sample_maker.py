@@ -16,8 +16,10 @@ from tensorplay_core.testing import sample_domains
 from tensorplay_core.testing.sample_specs import (
     ANY,
     BASE,
+    COUNTED,
     EVEN,
     EXPONENT,
+    NEAR_ONE,
     ODD,
     POSITIVE,
     PYTHON,
@@ -60,6 +62,11 @@ DOMAINS: dict[str, dict[str, Domain]] = {
     "hardswish": {"self": ODD},
     "pow": {"self": BASE, "exponent": EXPONENT},
     **sample_domains.DOMAINS,
+    "max": {"self": EVEN, "other": ODD},
+    "min": {"self": EVEN, "other": ODD},
+    "cumprod": {"self": NEAR_ONE},
+    "prod": {"self": NEAR_ONE},
+    "bincount": {"self": COUNTED},
 }
 
 # The kinds of dtype an operator takes: b bool, u unsigned, i signed, f floating, c complex; all where it is not listed.
@@ -67,6 +74,9 @@ KINDS: dict[str, str] = {
     **dict.fromkeys(("cross_entropy", "log_softmax", "rand", "randn", "softmax"), "f"),
     "mean": "fc",
     **sample_domains.KINDS,
+    **dict.fromkeys(("linalg_vector_norm", "mean", "nanmean", "norm", "std", "std_mean", "var", "var_mean"), "fc"),
+    "quantile": "f",
+    "bincount": "ui",
 }
 
 # The tags of operators that refuse complex numbers.

@@ -21,8 +21,11 @@ from tensorplay_core.testing.references import (
     parts,
     pointwise,
     reduction,
+    scans,
     scatter,
     shrinkage,
+    sorting,
+    statistics,
     views,
 )
 from tensorplay_core.testing.references.array import Array
@@ -47,6 +50,9 @@ _FAMILIES = (
     scatter,
     shrinkage,
     views,
+    scans,
+    sorting,
+    statistics,
 )
 _TABLE: dict[str, Reference] = {name: entry for family in _FAMILIES for name, entry in family.REFERENCES.items()}
 
