@@ -52,7 +52,20 @@ DIFFERENT |= dict.fromkeys(
     [("elu", "zeros"), ("selu", "zeros")], "the second gradient at the kink is that of the branch taken; PyTorch's is 0"
 )
 DIFFERENT |= {(f"{name}_", sample): reason for (name, sample), reason in DIFFERENT.items() if f"{name}_" in OPERATORS}
+DIFFERENT |= dict.fromkeys(
+    [("cosine_similarity", "eps"), ("cosine_similarity", "a vector of zeros")],
+    "where a length counts as eps it is constant; PyTorch differentiates the length that it has left out",
+)
 DIFFERENT_DTYPES = {
+    **{
+        (name, dtype): "half precisions compute in float32 and round once; PyTorch rounds each step"
+        for name in ("cosine_similarity", "normalize", "pairwise_distance")
+        for dtype in ("float16", "bfloat16")
+    },
+    **{
+        ("einsum", dtype): "the result has the dtype of the operands; PyTorch's is int64 where a single one is summed"
+        for dtype in ("bool", "uint8", "int8")
+    },
     ("square", "bool"): "the product of bools is bool; PyTorch computes a power, which is an int64",
     ("hardsigmoid", "float64"): "PyTorch multiplies its gradient by 1 / 6 in single precision",
     ("hardsigmoid_", "float64"): "PyTorch multiplies its gradient by 1 / 6 in single precision",
@@ -95,7 +108,13 @@ def sliced(x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int =
     return torch.ops.aten.slice(x, dim, start, end, step)
 
 
+MODES = ["use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"]
+
 REFERENCES: dict[str, Any] = {
+    "linalg_cross": torch.linalg.cross,
+    "tensordot": lambda a, b, first, second: torch.tensordot(a, b, (first, second)),
+    "einsum": lambda equation, tensors, path=None: torch.einsum(equation, *tensors),
+    "cdist": lambda a, b, p=2.0, mode=2: torch.cdist(a, b, p, MODES[mode]),
     "index": indexed,
     "index_backward": index_backward,
     "select_backward": torch.ops.aten.select_backward,

@@ -41,6 +41,9 @@ LACKING = {
              "slice_scatter", "split", "split.sizes", "split_with_sizes", "unbind", "unflatten"), _A_DIM),
         **dict.fromkeys(("index", "index_backward"), "an index needs a dim"),
         **dict.fromkeys(("matmul", "linear", "cross_entropy"), "it needs a vector or a matrix"),
+        **dict.fromkeys(
+            ("mm", "bmm", "mv", "dot", "vdot", "outer", "tril", "triu", "trace", "diag", "diag_embed", "linalg_cross",
+             "cross", "pairwise_distance", "cdist"), "it needs a vector or a matrix"),
     },
     "empty": {"max": "nothing has no largest element"},
     "strided": dict.fromkeys(OF_MEMORY, "it looks at memory, where gaps are elements"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tensorplay_composite.operators import indexing, loss, nn, pointwise, reduction, view
+from tensorplay_composite.operators import einsum, indexing, linalg, loss, nn, pointwise, reduction, view
 
 KERNELS: dict[str, Callable[..., Any]] = {
     "add": pointwise.add,
@@ -49,5 +49,28 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "slice_scatter": view.slice_scatter,
     "diagonal_scatter": view.diagonal_scatter,
     "as_strided_scatter": view.as_strided_scatter,
+    "bmm": linalg.mm,
+    "einsum": einsum.einsum,
+    "mm": linalg.mm,
+    "mv": linalg.mv,
+    "dot": linalg.dot,
+    "vdot": linalg.vdot,
+    "outer": linalg.outer,
+    "addmm": linalg.addmm,
+    "baddbmm": linalg.baddbmm,
+    "addmv": linalg.addmv,
+    "tril": linalg.tril,
+    "triu": linalg.triu,
+    "trace": linalg.trace,
+    "diag": linalg.diag,
+    "diag_embed": linalg.diag_embed,
+    "kron": linalg.kron,
+    "linalg_cross": linalg.linalg_cross,
+    "cross": linalg.cross,
+    "tensordot": linalg.tensordot,
+    "cosine_similarity": linalg.cosine_similarity,
+    "pairwise_distance": linalg.pairwise_distance,
+    "normalize": linalg.normalize,
+    "cdist": linalg.cdist,
 }
 """Name in the contract to Composite kernel."""

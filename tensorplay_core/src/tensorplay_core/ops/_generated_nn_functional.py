@@ -14,6 +14,11 @@ from tensorplay_core.ops._generated_functional_activation import (
     softplus,
     softsign,
 )
+from tensorplay_core.ops._generated_functional_linalg import (
+    cosine_similarity,
+    normalize,
+    pairwise_distance,
+)
 from tensorplay_core.ops._generated_functional_nn import (
     cross_entropy,
     linear,
@@ -27,6 +32,7 @@ from tensorplay_core.ops._generated_functional_pointwise import (
 )
 
 __all__ = [
+    "cosine_similarity",
     "cross_entropy",
     "elu",
     "hardsigmoid",
@@ -35,6 +41,8 @@ __all__ = [
     "linear",
     "log_softmax",
     "mish",
+    "normalize",
+    "pairwise_distance",
     "relu",
     "selu",
     "sigmoid",

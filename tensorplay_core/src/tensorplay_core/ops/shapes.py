@@ -30,6 +30,7 @@ from tensorplay_core.ops.shape_checks import (
     shape_of,
 )
 from tensorplay_core.ops.shapes_indexing import cat, index, index_put, input_sizes, select, slice, unknown
+from tensorplay_core.ops.shapes_linalg import addmm, addmv, baddbmm, bmm, dot, matrices, mm, mv, outer
 from tensorplay_core.ops.shapes_view import (
     as_strided,
     as_strided_scatter,
@@ -333,15 +334,20 @@ def _count(op: str, first: float, last: float, by: float) -> int:
 
 
 RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
+    "addmm": addmm,
+    "addmv": addmv,
     "arange": arange,
     "as_strided": as_strided,
     "as_strided_scatter": as_strided_scatter,
+    "baddbmm": baddbmm,
+    "bmm": bmm,
     "broadcast": broadcast,
     "cat": cat,
     "diagonal": diagonal,
     "diagonal_scatter": diagonal_scatter,
     "dimwise": dimwise,
     "expand": expand,
+    "dot": dot,
     "eye": eye,
     "flip": flip,
     "index": index,
@@ -349,7 +355,11 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "input_sizes": input_sizes,
     "linear": linear,
     "matmul": matmul,
+    "matrices": matrices,
     "max_dim": max_dim,
+    "mm": mm,
+    "mv": mv,
+    "outer": outer,
     "permute": permute,
     "randperm": randperm,
     "reduction": reduction,
