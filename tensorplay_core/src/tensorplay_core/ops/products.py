@@ -97,7 +97,7 @@ def tensordot(input: Tensor, other: Tensor, dims: Any = 2, dims_other: Any = Non
         (2, 4)
     """
     if dims_other is not None:
-        first, second = list(dims), list(dims_other)
+        first, second = ([one] if isinstance(one, int) else list(one) for one in (dims, dims_other))
     elif isinstance(dims, (list, tuple)):
         if len(dims) != 2:
             raise ArgumentError(f"tensordot: dims is a number, or two lists, and has {len(dims)} items")
