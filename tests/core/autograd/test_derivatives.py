@@ -50,6 +50,9 @@ KINKS = {
     ("tp::normalize", "a vector of zeros"): "its length counts as eps, and a step is longer",
     ("tp::pairwise_distance", "equal vectors"): "a step is about as long as the distance",
     ("tp::cdist", "equal rows"): "a distance has a kink where it is 0",
+    **dict.fromkeys(
+        [("tp::linalg_norm", "all zeros"), ("tp::linalg_matrix_norm.str_ord", "all zeros")], "a norm has a kink at 0"
+    ),
     ("tp::_to_copy", "dtype float32"): "differences of float32 are exact to few digits",
     ("tp::_to_copy", "dtype int64"): "an integer has no derivative",
 }

@@ -54,6 +54,19 @@ REFERENCES: dict[str, Any] = {
 RANDOM = {name for name, op in OPERATORS.items() if "random" in op.tags} | {"empty"}
 
 
+_SAME, _REAL, _INT64 = (lambda dtype: dtype), (lambda dtype: dtype.real_dtype), (lambda dtype: tp.int64)
+RESULTS: dict[str, tuple[Any, ...]] = {
+    "max.dim": (_SAME, _INT64),
+    "linalg_cholesky_ex": (_SAME, lambda dtype: tp.int32),
+    "linalg_slogdet": (_SAME, _REAL),
+    "slogdet": (_SAME, _REAL),
+    "linalg_eigh": (_REAL, _SAME),
+    "linalg_svd": (_SAME, _REAL, _SAME),
+    "linalg_lstsq": (_SAME, _REAL, _INT64, _REAL),
+}
+"""The dtypes of several results that are not of one."""
+
+
 # ----------------------------------------------------------------------------------------------------------- comparing
 
 
@@ -112,7 +125,7 @@ def compare(op: Operator, actual: Any, expected: Any, dtype: tp.dtype, place: st
     results = actual if isinstance(actual, tuple) else (actual,)
     references = expected if isinstance(expected, tuple) else (expected,)
     for i, (found, wanted) in enumerate(zip(results, references, strict=True)):
-        wanted = as_dtype(wanted, tp.int64 if i and op.display_name == "max.dim" else dtype)
+        wanted = as_dtype(wanted, RESULTS[op.display_name][i](dtype) if op.display_name in RESULTS else dtype)
         try:
             if op.display_name in RANDOM:
                 assert found.shape == wanted.shape

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tensorplay_composite.operators import einsum, indexing, linalg, loss, nn, pointwise, reduction, view
+from tensorplay_composite.operators import einsum, factorization, indexing, linalg, loss, nn, pointwise, reduction, view
 
 KERNELS: dict[str, Callable[..., Any]] = {
     "add": pointwise.add,
@@ -49,6 +49,27 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "slice_scatter": view.slice_scatter,
     "diagonal_scatter": view.diagonal_scatter,
     "as_strided_scatter": view.as_strided_scatter,
+    "linalg_cholesky": factorization.linalg_cholesky,
+    "linalg_solve_triangular": factorization.linalg_solve_triangular,
+    "linalg_svd": factorization.linalg_svd,
+    "linalg_svdvals": factorization.linalg_svdvals,
+    "cholesky_solve": factorization.cholesky_solve,
+    "cholesky_inverse": factorization.cholesky_inverse,
+    "logdet": factorization.logdet,
+    "det": factorization.det,
+    "inverse": factorization.inverse,
+    "slogdet": factorization.slogdet,
+    "linalg_lstsq": factorization.linalg_lstsq,
+    "linalg_matrix_power": factorization.linalg_matrix_power,
+    "linalg_multi_dot": factorization.linalg_multi_dot,
+    "linalg_matrix_norm": factorization.linalg_matrix_norm,
+    "linalg_norm": factorization.linalg_norm,
+    "linalg_cond": factorization.linalg_cond,
+    "linalg_pinv.atol_rtol_float": factorization.linalg_pinv,
+    "linalg_pinv": factorization.linalg_pinv_rcond,
+    "linalg_matrix_norm.str_ord": factorization.linalg_matrix_norm,
+    "linalg_norm.ord_str": factorization.linalg_norm,
+    "linalg_cond.p_str": factorization.linalg_cond,
     "bmm": linalg.mm,
     "einsum": einsum.einsum,
     "mm": linalg.mm,

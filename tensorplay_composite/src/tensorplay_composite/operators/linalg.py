@@ -222,7 +222,7 @@ def tensordot(self: Tensor, other: Tensor, dims_self: Any, dims_other: Any) -> T
 def _norm(x: Tensor, p: float, dim: int, keepdim: bool) -> Tensor:
     """The p-norm along one dim, whose gradient is 0 where the norm is."""
     if p == 2:
-        return root(F.square(x.abs() if x.is_complex() else x).sum(dim, keepdim))
+        return root(squared(x).sum(dim, keepdim))
     size = x.abs()
     if p == 1:
         return size.sum(dim, keepdim)
@@ -234,6 +234,11 @@ def _norm(x: Tensor, p: float, dim: int, keepdim: bool) -> Tensor:
         raise ArgumentError(f"a norm of order {p} is none: p must not be negative")
     total = powered(size, p).sum(dim, keepdim)
     return powered(total, 1 / p)
+
+
+def squared(x: Tensor) -> Tensor:
+    """The squares of absolute values, without a kink at 0."""
+    return (x * x.conj()).real() if x.is_complex() else F.square(x)
 
 
 def root(x: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from tensorplay_core.ops import _generated_nodes_activation as activation_nodes
 from tensorplay_core.ops import _generated_nodes_creation as creation_nodes
+from tensorplay_core.ops import _generated_nodes_factorization as factorization_nodes
 from tensorplay_core.ops import _generated_nodes_indexing as indexing_nodes
 from tensorplay_core.ops import _generated_nodes_linalg as linalg_nodes
 from tensorplay_core.ops import _generated_nodes_nn as nn_nodes
@@ -13,6 +14,7 @@ from tensorplay_core.ops import _generated_nodes_reduction as reduction_nodes
 from tensorplay_core.ops import _generated_nodes_view as view_nodes
 from tensorplay_core.ops import _generated_schemas_activation as activation
 from tensorplay_core.ops import _generated_schemas_creation as creation
+from tensorplay_core.ops import _generated_schemas_factorization as factorization
 from tensorplay_core.ops import _generated_schemas_indexing as indexing
 from tensorplay_core.ops import _generated_schemas_linalg as linalg
 from tensorplay_core.ops import _generated_schemas_nn as nn
@@ -34,6 +36,19 @@ NODES = (
     (creation.COPY_, creation_nodes.CopyBackward),
     (creation.FILL_, creation_nodes.FillBackward),
     (creation.ZERO_, creation_nodes.ZeroBackward),
+    (factorization.LINALG_CHOLESKY, factorization_nodes.LinalgCholeskyBackward),
+    (factorization.LINALG_CHOLESKY_EX, factorization_nodes.LinalgCholeskyExBackward),
+    (factorization.LINALG_SOLVE, factorization_nodes.LinalgSolveBackward),
+    (factorization.LINALG_SOLVE_TRIANGULAR, factorization_nodes.LinalgSolveTriangularBackward),
+    (factorization.LINALG_INV, factorization_nodes.LinalgInvBackward),
+    (factorization.LINALG_DET, factorization_nodes.LinalgDetBackward),
+    (factorization.LINALG_SLOGDET, factorization_nodes.LinalgSlogdetBackward),
+    (factorization.LINALG_EIGH, factorization_nodes.LinalgEighBackward),
+    (factorization.LINALG_EIGVALSH, factorization_nodes.LinalgEigvalshBackward),
+    (factorization.LINALG_SVD, factorization_nodes.LinalgSvdBackward),
+    (factorization.LINALG_SVDVALS, factorization_nodes.LinalgSvdvalsBackward),
+    (factorization.LINALG_QR, factorization_nodes.LinalgQrBackward),
+    (factorization.LINALG_PINV_ATOL_RTOL_FLOAT, factorization_nodes.LinalgPinvAtolRtolFloatBackward),
     (indexing.INDEX, indexing_nodes.IndexBackward),
     (indexing.INDEX_BACKWARD, indexing_nodes.IndexBackwardBackward),
     (indexing.SELECT_BACKWARD, indexing_nodes.SelectBackwardBackward),

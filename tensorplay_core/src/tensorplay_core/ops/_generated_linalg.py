@@ -3,10 +3,50 @@
 
 from __future__ import annotations
 
+from tensorplay_core.ops._generated_functional_factorization import (
+    linalg_cholesky as cholesky,
+    linalg_cholesky_ex as cholesky_ex,
+    linalg_cond as cond,
+    linalg_det as det,
+    linalg_eigh as eigh,
+    linalg_eigvalsh as eigvalsh,
+    linalg_inv as inv,
+    linalg_lstsq as lstsq,
+    linalg_matrix_norm as matrix_norm,
+    linalg_matrix_power as matrix_power,
+    linalg_multi_dot as multi_dot,
+    linalg_norm as norm,
+    linalg_pinv as pinv,
+    linalg_qr as qr,
+    linalg_slogdet as slogdet,
+    linalg_solve as solve,
+    linalg_solve_triangular as solve_triangular,
+    linalg_svd as svd,
+    linalg_svdvals as svdvals,
+)
 from tensorplay_core.ops._generated_functional_linalg import (
     linalg_cross as cross,
 )
 
 __all__ = [
+    "cholesky",
+    "cholesky_ex",
+    "cond",
     "cross",
+    "det",
+    "eigh",
+    "eigvalsh",
+    "inv",
+    "lstsq",
+    "matrix_norm",
+    "matrix_power",
+    "multi_dot",
+    "norm",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "solve_triangular",
+    "svd",
+    "svdvals",
 ]

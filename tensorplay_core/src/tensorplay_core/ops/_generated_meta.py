@@ -8,6 +8,7 @@ from typing import Any
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.ops import _generated_schemas_activation as activation
 from tensorplay_core.ops import _generated_schemas_creation as creation
+from tensorplay_core.ops import _generated_schemas_factorization as factorization
 from tensorplay_core.ops import _generated_schemas_indexing as indexing
 from tensorplay_core.ops import _generated_schemas_linalg as linalg
 from tensorplay_core.ops import _generated_schemas_nn as nn
@@ -38,6 +39,15 @@ BY_RULE: tuple[tuple[Operator, str, str], ...] = (
     (creation.COPY_, "write", "self"),
     (creation.FILL_, "write", "self"),
     (creation.ZERO_, "write", "self"),
+    (factorization.LINALG_CHOLESKY, "square", "keep"),
+    (factorization.LINALG_SOLVE, "solve", "default"),
+    (factorization.LINALG_SOLVE_TRIANGULAR, "solve_triangular", "default"),
+    (factorization.LINALG_INV, "square", "keep"),
+    (factorization.LINALG_DET, "of_square", "keep"),
+    (factorization.LINALG_EIGVALSH, "eigvalsh", "real"),
+    (factorization.LINALG_SVDVALS, "svdvals", "real"),
+    (factorization.LINALG_QR, "qr", "keep"),
+    (factorization.LINALG_PINV_ATOL_RTOL_FLOAT, "transposed", "keep"),
     (indexing.INDEX, "index", "keep"),
     (indexing.INDEX_BACKWARD, "input_sizes", "keep"),
     (indexing.SELECT_BACKWARD, "input_sizes", "keep"),
@@ -104,6 +114,10 @@ BY_RULE: tuple[tuple[Operator, str, str], ...] = (
 )
 """Operator, shape rule, rule of the result's dtype."""
 HANDWRITTEN: tuple[tuple[Operator, Any], ...] = (
+    (factorization.LINALG_CHOLESKY_EX, kernels.linalg_cholesky_ex),
+    (factorization.LINALG_SLOGDET, kernels.linalg_slogdet),
+    (factorization.LINALG_EIGH, kernels.linalg_eigh),
+    (factorization.LINALG_SVD, kernels.linalg_svd),
     (pointwise.CLONE, kernels.clone),
     (reduction.MAX_DIM, kernels.max_dim),
     (view.RESHAPE, kernels.reshape),
@@ -121,6 +135,22 @@ HANDWRITTEN: tuple[tuple[Operator, Any], ...] = (
 )
 LEFT_TO_COMPOSITE: tuple[Operator, ...] = (
     creation._TO_COPY,
+    factorization.LOGDET,
+    factorization.CHOLESKY_SOLVE,
+    factorization.CHOLESKY_INVERSE,
+    factorization.LINALG_PINV,
+    factorization.LINALG_MATRIX_POWER,
+    factorization.LINALG_MULTI_DOT,
+    factorization.LINALG_MATRIX_NORM,
+    factorization.LINALG_MATRIX_NORM_STR_ORD,
+    factorization.LINALG_NORM,
+    factorization.LINALG_NORM_ORD_STR,
+    factorization.LINALG_COND,
+    factorization.LINALG_COND_P_STR,
+    factorization.LINALG_LSTSQ,
+    factorization.DET,
+    factorization.INVERSE,
+    factorization.SLOGDET,
     indexing.INDEX_PUT,
     indexing.INDEX_SELECT,
     indexing.MASKED_SELECT,

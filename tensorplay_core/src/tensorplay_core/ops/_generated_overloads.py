@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tensorplay_core.ops._generated_overloads_activation import ActivationOverloads
     from tensorplay_core.ops._generated_overloads_creation import CreationOverloads
+    from tensorplay_core.ops._generated_overloads_factorization import FactorizationOverloads
     from tensorplay_core.ops._generated_overloads_indexing import IndexingOverloads
     from tensorplay_core.ops._generated_overloads_linalg import LinalgOverloads
     from tensorplay_core.ops._generated_overloads_nn import NnOverloads
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     class GeneratedOverloads(
         ActivationOverloads,
         CreationOverloads,
+        FactorizationOverloads,
         IndexingOverloads,
         LinalgOverloads,
         NnOverloads,

@@ -65,6 +65,7 @@ DOMAINS: dict[str, dict[str, Domain]] = {
 KINDS: dict[str, str] = {
     **dict.fromkeys(("cross_entropy", "log_softmax", "rand", "randn", "softmax"), "f"),
     "mean": "fc",
+    **dict.fromkeys(("linalg_matrix_norm", "linalg_norm"), "fc"),
     "normalize": "fc",
     **dict.fromkeys(("cdist", "cosine_similarity", "pairwise_distance"), "f"),
 }

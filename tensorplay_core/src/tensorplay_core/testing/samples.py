@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from tensorplay_core.errors import ArgumentError
 from tensorplay_core.testing import sample_rules as first
+from tensorplay_core.testing import sample_rules_factorization as factorization
 from tensorplay_core.testing import sample_rules_indexing as indexing
 from tensorplay_core.testing import sample_rules_linalg as linalg
 from tensorplay_core.testing import sample_rules_more as more
@@ -42,10 +43,11 @@ BY_RULE: dict[str, Table] = {
     ),
     **indexing.BY_RULE,
     **linalg.BY_RULE,
+    **factorization.BY_RULE,
 }
 
 # Operators whose arguments mean more than a shape rule knows.
-BY_NAME: dict[str, Table] = {"cross_entropy": more.cross_entropy, **indexing.BY_NAME, **linalg.BY_NAME}
+BY_NAME: dict[str, Table] = {"cross_entropy": more.cross_entropy, **indexing.BY_NAME, **linalg.BY_NAME, **factorization.BY_NAME}
 
 
 def samples(op: Described, *, dtype: str = "float64", seed: int = 0) -> Iterator[Sample]:
