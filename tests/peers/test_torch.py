@@ -96,6 +96,10 @@ DIFFERENT |= {
     ),
 }
 DIFFERENT |= {(f"{name}_", sample): reason for (name, sample), reason in DIFFERENT.items() if f"{name}_" in OPERATORS}
+DIFFERENT |= dict.fromkeys(
+    [("cosine_similarity", "eps"), ("cosine_similarity", "a vector of zeros")],
+    "where a length counts as eps it is constant; PyTorch differentiates the length that it has left out",
+)
 WITHOUT_GRADIENT = {
     **dict.fromkeys(
         ("floor_divide", "floor_divide_", "heaviside", "heaviside_"),
@@ -113,6 +117,15 @@ DIFFERENT_DTYPES = {
     ("sinc_", "float16"): "the slope is computed in float32 and rounded once; PyTorch rounds every step",
     ("gelu_backward", "float16"): "the second slope is computed in float32; PyTorch rounds every step",
     ("gelu_backward", "bfloat16"): "the second slope is computed in float32; PyTorch rounds every step",
+    **{
+        (name, dtype): "half precisions compute in float32 and round once; PyTorch rounds each step"
+        for name in ("cosine_similarity", "normalize", "pairwise_distance")
+        for dtype in ("float16", "bfloat16")
+    },
+    **{
+        ("einsum", dtype): "the result has the dtype of the operands; PyTorch's is int64 where a single one is summed"
+        for dtype in ("bool", "uint8", "int8")
+    },
     ("square", "bool"): "the product of bools is bool; PyTorch computes a power, which is an int64",
     ("any", "uint8"): "the result is bool; PyTorch's is uint8",
     ("all", "uint8"): "the result is bool; PyTorch's is uint8",
@@ -161,6 +174,9 @@ def sliced(x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int =
     return torch.ops.aten.slice(x, dim, start, end, step)
 
 
+MODES = ["use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"]
+
+
 def ordered(name: str) -> Any:
     """Returns what selects by order, of equal elements the first: PyTorch takes any, but gives the same values."""
 
@@ -199,6 +215,10 @@ REFERENCES: dict[str, Any] = {
     "median.dim": ordered("median"),
     "bincount": lambda x, weights=None, n=0: torch.bincount(x, None if weights is None else weights.detach(), n),
     "linalg_vector_norm": torch.linalg.vector_norm,
+    "linalg_cross": torch.linalg.cross,
+    "tensordot": lambda a, b, first, second: torch.tensordot(a, b, (first, second)),
+    "einsum": lambda equation, tensors, path=None: torch.einsum(equation, *tensors),
+    "cdist": lambda a, b, p=2.0, mode=2: torch.cdist(a, b, p, MODES[mode]),
     "index": indexed,
     "index_backward": index_backward,
     "select_backward": torch.ops.aten.select_backward,

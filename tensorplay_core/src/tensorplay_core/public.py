@@ -20,7 +20,11 @@ from tensorplay_core.autograd.modes import (
 )
 from tensorplay_core.dispatch.devices import default_device as get_default_device
 from tensorplay_core.ops import _generated_public as functions
-from tensorplay_core.ops import nn, special
+from tensorplay_core.ops import (
+    linalg,
+    nn,
+    special,
+)
 from tensorplay_core.ops.packets import ops
 from tensorplay_core.tensor.printing import set_printoptions
 from tensorplay_core.tensor.tensor import Tensor
@@ -79,6 +83,7 @@ __all__ = [
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "library",
+    "linalg",
     "long",
     "nan",
     "nn",

@@ -41,6 +41,16 @@ LACKING = {
              "slice_scatter", "split", "split.sizes", "split_with_sizes", "unbind", "unflatten"), _A_DIM),
         **dict.fromkeys(("index", "index_backward"), "an index needs a dim"),
         **dict.fromkeys(("matmul", "linear", "cross_entropy"), "it needs a vector or a matrix"),
+        **dict.fromkeys(
+            ("mm", "bmm", "mv", "dot", "vdot", "outer", "tril", "triu", "trace", "diag", "diag_embed", "linalg_cross",
+             "cross", "pairwise_distance", "cdist"), "it needs a vector or a matrix"),
+        **dict.fromkeys(
+            ("linalg_cholesky", "linalg_cholesky_ex", "linalg_solve", "linalg_solve_triangular", "linalg_inv", "inverse",
+             "linalg_det", "det", "linalg_slogdet", "slogdet", "logdet", "linalg_eigh", "linalg_eigvalsh", "linalg_svd",
+             "linalg_svdvals", "linalg_qr", "cholesky_solve", "cholesky_inverse", "linalg_pinv.atol_rtol_float",
+             "linalg_pinv", "linalg_matrix_power", "linalg_multi_dot", "linalg_matrix_norm",
+             "linalg_matrix_norm.str_ord", "linalg_norm.ord_str", "linalg_cond", "linalg_cond.p_str", "linalg_lstsq"),
+            "it needs a matrix"),
     },
     "empty": {"max": "nothing has no largest element"},
     "strided": dict.fromkeys(OF_MEMORY, "it looks at memory, where gaps are elements"),

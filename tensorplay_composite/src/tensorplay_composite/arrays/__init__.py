@@ -14,6 +14,7 @@ from tensorplay_composite.arrays import (
     activation,
     creation,
     elementary,
+    factorization,
     indexing,
     linalg,
     nn,
@@ -41,6 +42,7 @@ _FAMILIES = (
     activation,
     scan,
     sorting,
+    factorization,
 )
 
 

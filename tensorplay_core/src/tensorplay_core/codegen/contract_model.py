@@ -62,7 +62,7 @@ class NativeFunction:
         tags: free labels.
         aliases: further names of the same function.
         doc: one sentence or more, or an empty string.
-        python_module: the module of the public function (``nn``), or None.
+        python_module: the module of the public function (``nn``, ``linalg``), or None.
         formulas: what a pointwise operator computes, one formula for each result, from the record's ``math``.
         program: the same as steps, for emitters; None without ``math``.
         example: a session that doctest runs, or an empty string; ``tp`` is imported.
@@ -110,6 +110,18 @@ class NativeFunction:
     def display_name(self) -> str:
         """The name for messages: with the namespace unless it is our own, ``max.dim`` or ``my::op``."""
         return self.qualified_name.removeprefix("tp::")
+
+    @property
+    def short_name(self) -> str:
+        """The name in its own module: ``linalg_det`` of ``python_module: linalg`` is ``tp.linalg.det``."""
+        return self.name.removeprefix(f"{self.python_module}_")
+
+    @property
+    def place(self) -> str:
+        """The module that offers its function."""
+        if self.python_module == "nn":
+            return "tp.nn.functional"
+        return "tp" if self.short_name == self.name else f"tp.{self.python_module}"
 
     @property
     def math(self) -> str | None:

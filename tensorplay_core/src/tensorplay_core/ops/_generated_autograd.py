@@ -7,6 +7,7 @@ from tensorplay_core.ops import _generated_nodes_activation as activation_nodes
 from tensorplay_core.ops import _generated_nodes_combination as combination_nodes
 from tensorplay_core.ops import _generated_nodes_creation as creation_nodes
 from tensorplay_core.ops import _generated_nodes_exponential as exponential_nodes
+from tensorplay_core.ops import _generated_nodes_factorization as factorization_nodes
 from tensorplay_core.ops import _generated_nodes_indexing as indexing_nodes
 from tensorplay_core.ops import _generated_nodes_linalg as linalg_nodes
 from tensorplay_core.ops import _generated_nodes_nn as nn_nodes
@@ -22,6 +23,7 @@ from tensorplay_core.ops import _generated_schemas_activation as activation
 from tensorplay_core.ops import _generated_schemas_combination as combination
 from tensorplay_core.ops import _generated_schemas_creation as creation
 from tensorplay_core.ops import _generated_schemas_exponential as exponential
+from tensorplay_core.ops import _generated_schemas_factorization as factorization
 from tensorplay_core.ops import _generated_schemas_indexing as indexing
 from tensorplay_core.ops import _generated_schemas_linalg as linalg
 from tensorplay_core.ops import _generated_schemas_nn as nn
@@ -71,12 +73,36 @@ NODES = (
     (exponential.ERFC, exponential_nodes.ErfcBackward),
     (exponential.LOGIT, exponential_nodes.LogitBackward),
     (exponential.SINC, exponential_nodes.SincBackward),
+    (factorization.LINALG_CHOLESKY, factorization_nodes.LinalgCholeskyBackward),
+    (factorization.LINALG_CHOLESKY_EX, factorization_nodes.LinalgCholeskyExBackward),
+    (factorization.LINALG_SOLVE, factorization_nodes.LinalgSolveBackward),
+    (factorization.LINALG_SOLVE_TRIANGULAR, factorization_nodes.LinalgSolveTriangularBackward),
+    (factorization.LINALG_INV, factorization_nodes.LinalgInvBackward),
+    (factorization.LINALG_DET, factorization_nodes.LinalgDetBackward),
+    (factorization.LINALG_SLOGDET, factorization_nodes.LinalgSlogdetBackward),
+    (factorization.LINALG_EIGH, factorization_nodes.LinalgEighBackward),
+    (factorization.LINALG_EIGVALSH, factorization_nodes.LinalgEigvalshBackward),
+    (factorization.LINALG_SVD, factorization_nodes.LinalgSvdBackward),
+    (factorization.LINALG_SVDVALS, factorization_nodes.LinalgSvdvalsBackward),
+    (factorization.LINALG_QR, factorization_nodes.LinalgQrBackward),
+    (factorization.LINALG_PINV_ATOL_RTOL_FLOAT, factorization_nodes.LinalgPinvAtolRtolFloatBackward),
     (indexing.INDEX, indexing_nodes.IndexBackward),
     (indexing.INDEX_BACKWARD, indexing_nodes.IndexBackwardBackward),
     (indexing.SELECT_BACKWARD, indexing_nodes.SelectBackwardBackward),
     (indexing.SLICE_BACKWARD, indexing_nodes.SliceBackwardBackward),
     (indexing.INDEX_PUT_, indexing_nodes.IndexPutBackward),
     (linalg.MATMUL, linalg_nodes.MatmulBackward),
+    (linalg.MM, linalg_nodes.MmBackward),
+    (linalg.BMM, linalg_nodes.BmmBackward),
+    (linalg.MV, linalg_nodes.MvBackward),
+    (linalg.DOT, linalg_nodes.DotBackward),
+    (linalg.VDOT, linalg_nodes.VdotBackward),
+    (linalg.OUTER, linalg_nodes.OuterBackward),
+    (linalg.ADDMM, linalg_nodes.AddmmBackward),
+    (linalg.BADDBMM, linalg_nodes.BaddbmmBackward),
+    (linalg.ADDMV, linalg_nodes.AddmvBackward),
+    (linalg.TRIL, linalg_nodes.TrilBackward),
+    (linalg.TRIU, linalg_nodes.TriuBackward),
     (nn.SOFTMAX, nn_nodes.SoftmaxBackward),
     (nn.LOG_SOFTMAX, nn_nodes.LogSoftmaxBackward),
     (pointwise.ADD, pointwise_nodes.AddBackward),

@@ -282,7 +282,7 @@ def linalg_vector_norm(
     axis: int | Sequence[int] | None = None,
     keepdims: bool | None = None,
 ) -> Tensor:
-    """tp.linalg_vector_norm(input, ord=2, dim=None, keepdim=False, *, dtype=None, axis=None, keepdims=None) ->
+    """tp.linalg.vector_norm(input, ord=2, dim=None, keepdim=False, *, dtype=None, axis=None, keepdims=None) ->
     Tensor
 
     The norm of order ``ord`` over ``dim`` of the elements as one vector, cast to ``dtype`` before; see

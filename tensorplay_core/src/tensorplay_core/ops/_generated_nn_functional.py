@@ -17,6 +17,11 @@ from tensorplay_core.ops._generated_functional_activation import (
     softsign,
     tanhshrink,
 )
+from tensorplay_core.ops._generated_functional_linalg import (
+    cosine_similarity,
+    normalize,
+    pairwise_distance,
+)
 from tensorplay_core.ops._generated_functional_nn import (
     cross_entropy,
     linear,
@@ -49,6 +54,7 @@ from tensorplay_core.tensor.tensor import Tensor
 __all__ = [
     "celu",
     "celu_",
+    "cosine_similarity",
     "cross_entropy",
     "elu",
     "elu_",
@@ -70,6 +76,8 @@ __all__ = [
     "logsigmoid",
     "mish",
     "mish_",
+    "normalize",
+    "pairwise_distance",
     "prelu",
     "relu",
     "relu6",

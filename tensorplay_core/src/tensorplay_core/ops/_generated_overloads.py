@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tensorplay_core.ops._generated_overloads_combination import CombinationOverloads
     from tensorplay_core.ops._generated_overloads_creation import CreationOverloads
     from tensorplay_core.ops._generated_overloads_exponential import ExponentialOverloads
+    from tensorplay_core.ops._generated_overloads_factorization import FactorizationOverloads
     from tensorplay_core.ops._generated_overloads_indexing import IndexingOverloads
     from tensorplay_core.ops._generated_overloads_linalg import LinalgOverloads
     from tensorplay_core.ops._generated_overloads_logical import LogicalOverloads
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         CombinationOverloads,
         CreationOverloads,
         ExponentialOverloads,
+        FactorizationOverloads,
         IndexingOverloads,
         LinalgOverloads,
         LogicalOverloads,

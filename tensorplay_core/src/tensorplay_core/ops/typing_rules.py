@@ -82,6 +82,11 @@ def compute_dtype(op: Operator, dtype: DType) -> DType:
             f"{op.display_name}: takes real numbers, and the tensors are {dtype.name}"
             + fix("apply it to .real(), or to .abs().")
         )
+    if "factorization" in op.tags and (not dtype.is_inexact or dtype in HALVES):
+        raise DTypeError(
+            f"{op.display_name}: takes float32, float64, complex64 and complex128, and the tensors are {dtype.name}"
+            + fix("convert with .to(tp.float32).")
+        )
     if op.promote == "float" and not dtype.is_inexact:
         return dt.get_default_dtype()
     return dtype

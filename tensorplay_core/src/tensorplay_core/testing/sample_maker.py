@@ -60,6 +60,7 @@ DOMAINS: dict[str, dict[str, Domain]] = {
     "rsqrt": {"self": POSITIVE},
     "hardsigmoid": {"self": ODD},  # kinks at -3 and 3
     "hardswish": {"self": ODD},
+    **dict.fromkeys(("cdist", "pairwise_distance"), {"x1": EVEN, "x2": ODD}),
     "pow": {"self": BASE, "exponent": EXPONENT},
     **sample_domains.DOMAINS,
     "max": {"self": EVEN, "other": ODD},
@@ -77,6 +78,9 @@ KINDS: dict[str, str] = {
     **dict.fromkeys(("linalg_vector_norm", "mean", "nanmean", "norm", "std", "std_mean", "var", "var_mean"), "fc"),
     "quantile": "f",
     "bincount": "ui",
+    **dict.fromkeys(("linalg_matrix_norm", "linalg_norm"), "fc"),
+    "normalize": "fc",
+    **dict.fromkeys(("cdist", "cosine_similarity", "pairwise_distance"), "f"),
 }
 
 # The tags of operators that refuse complex numbers.
@@ -100,6 +104,7 @@ class Maker:
         self.name = self.schema.name
         self.rule = op.shape
         self.real, self.numeric = REAL & {*op.tags} != set(), "numeric" in op.tags
+        self.factorization = "factorization" in op.tags
         self.dtype: DType = by_name(dtype)
         self.random = random.Random(f"{seed} {self.schema.base_name} {dtype}")
         self.domains = DOMAINS.get(self.schema.base_name) or DOMAINS.get(self.name, {})
@@ -109,6 +114,8 @@ class Maker:
     def supported(self) -> bool:
         """Whether the operator takes this dtype."""
         if (self.real and self.dtype.is_complex) or (self.numeric and self.dtype.is_bool):
+            return False
+        if self.factorization and (not self.dtype.is_inexact or self.dtype.name in ("float16", "bfloat16")):
             return False
         return self.dtype.kind in KINDS.get(self.schema.base_name, KINDS.get(self.name, "buifc"))
 

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator
 
 from tensorplay_core.errors import ArgumentError
 from tensorplay_core.testing import sample_rules as first
+from tensorplay_core.testing import sample_rules_factorization as factorization
 from tensorplay_core.testing import sample_rules_indexing as indexing
+from tensorplay_core.testing import sample_rules_linalg as linalg
 from tensorplay_core.testing import sample_rules_more as more
 from tensorplay_core.testing import (
     sample_rules_pointwise as pointwise,
@@ -48,6 +50,8 @@ BY_RULE: dict[str, Table] = {
     **indexing.BY_RULE,
     **pointwise.BY_RULE,
     **reduction.BY_RULE,
+    **linalg.BY_RULE,
+    **factorization.BY_RULE,
 }
 
 # Operators whose arguments mean more than a shape rule knows.
@@ -56,6 +60,8 @@ BY_NAME: dict[str, Table] = {
     **indexing.BY_NAME,
     **pointwise.BY_NAME,
     **reduction.BY_NAME,
+    **linalg.BY_NAME,
+    **factorization.BY_NAME,
 }
 
 

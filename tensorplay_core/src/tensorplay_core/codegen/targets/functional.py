@@ -146,6 +146,8 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
     if nn or context.is_core:
         doc = '"""``tp.nn.functional``: the functions of neural networks."""'
         yield "_generated_nn_functional.py", _module(doc, nn, *_with_flag(context))
+    for place in sorted({f.place for f in context.contract.functions if f.short_name != f.name}):
+        yield f"_generated_{place.removeprefix('tp.')}.py", _renamed(context, place)
 
 
 def _aliases(context: CodegenContext, function: NativeFunction) -> list[str]:
@@ -183,6 +185,7 @@ def _public(context: CodegenContext) -> str:
     functions = context.contract.functions
     names = {name for f in functions if is_generated(context, f) for name in (f.name, *_aliases(context, f))}
     names = {name for name in (*names, *context.handwritten, *_writing(context)) if is_public(context, name)}
+    names -= {f.name for f in functions if f.short_name != f.name}  # tp.linalg has linalg_det, as det
     offers = "``tp``" if context.is_core else f"``{context.packages['ops']}``"
     doc = f'"""The functions that {offers} offers."""'
     return _module(doc, {context.module("_generated_functional"): sorted(names)} if names else {})
@@ -236,9 +239,20 @@ def _with_flag(context: CodegenContext) -> tuple[list[str], dict[str, list[str]]
     return imports, {f.name: inplace_flag.definition(f) for f in functions}
 
 
+def _renamed(context: CodegenContext, place: str) -> str:
+    """Returns a module of functions that have shorter names there: ``linalg_det`` is ``tp.linalg.det``."""
+    body = [HEADER + f'"""The functions of ``{place}``."""', "", "from __future__ import annotations", ""]
+    found = [f for f in context.contract.functions if f.place == place and is_generated(context, f)]
+    for family in sorted({f.family for f in found}):
+        names = sorted(f"{f.name} as {f.short_name}" for f in found if f.family == family)
+        body += wrapped(f"from {context.module(f'_generated_functional_{family}')} import (", names, ")", 0)
+    everything = sorted(f'"{f.short_name}"' for f in found)
+    return "\n".join([*body, "", *wrapped("__all__ = [", everything, "]", 0)]) + "\n"
+
+
 def doc_lines(context: CodegenContext, function: NativeFunction, sig: Signature) -> list[str]:
     """Returns a public function's docstring, as lines."""
-    name = f"{_place(context, function)}.{function.name}"
+    name = f"{_place(context, function)}.{function.short_name}"
     described = function.doc or "No description."
     if sig.names.get("self") == "input":
         described = described.replace("``self``", "``input``")  # the parameter's name
@@ -264,7 +278,7 @@ def doc_lines(context: CodegenContext, function: NativeFunction, sig: Signature)
 def _place(context: CodegenContext, function: NativeFunction) -> str:
     if not context.is_core:
         return context.packages["ops"]
-    return "tp.nn.functional" if function.python_module == "nn" else "tp"
+    return function.place
 
 
 def _example_lines(*functions: NativeFunction) -> list[str]:
@@ -347,7 +361,8 @@ def _overloaded(module: Module, overloads: tuple[NativeFunction, ...]) -> list[s
     for function in overloads:
         sig = signature(function, numbers=False)
         result += ["@overload", *wrapped(f"def {name}(", list(sig.parameters), f") -> {sig.returns}: ...")]
-        text += [f"{name}({joined(sig.parameters)}) -> {sig.returns}", "", *(function.doc or "").splitlines(), ""]
+        short = function.short_name
+        text += [f"{short}({joined(sig.parameters)}) -> {sig.returns}", "", *(function.doc or "").splitlines(), ""]
     text = [*text[:-1], *_example_lines(*overloads), ""]
     body = docstring([f"{_place(context, overloads[0])}.{text[0]}", *_wrapped_text(text[1:])])
     outs = [f.schema.overload for f in overloads if f.out]

@@ -121,7 +121,8 @@ class _Methods:
         kind = "inplace" if group[0].is_inplace else "functional"
         self.modules.add(module := f"{kind}_{family}")
         aliases = [] if group[0].is_inplace else [a for m in group for a in m.function.aliases]
-        for each in dict.fromkeys([name, *aliases]):
+        own = [name] if group[0].function.short_name == group[0].function.name else []  # a method of tp.linalg's: det
+        for each in dict.fromkeys([*own, *aliases]):
             for member in methods:
                 mark = ["@overload"] if len(methods) > 1 else []
                 out = False if member.is_inplace else None

@@ -278,4 +278,7 @@ def _unpacked(plan: Plan, entry: Saved, *, always: bool) -> str:
     optional = argument is not None and argument.type.is_optional and entry.kind == "tensor"
     prefix = "" if always and not optional else f"{saved} and "
     own = ", own=True" if entry.kind == "result" else ""
+    if own and len(differentiable := plan.derivative.output_differentiability) > 1:
+        number = [r.name for r in plan.derivative.schema.returns].index(entry.name)
+        own += f", result={number if differentiable[number] else -1}"
     return f'{entry.name} = {prefix}unpack({saved}, node, "{shown}", graph{own})'

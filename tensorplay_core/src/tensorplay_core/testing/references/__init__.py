@@ -15,11 +15,13 @@ from tensorplay_core.testing.references import (
     activation,
     creation,
     elementary,
+    factorization,
     indexing,
     linalg,
     nn,
     parts,
     pointwise,
+    products,
     reduction,
     scans,
     scatter,
@@ -53,6 +55,8 @@ _FAMILIES = (
     scans,
     sorting,
     statistics,
+    factorization,
+    products,
 )
 _TABLE: dict[str, Reference] = {name: entry for family in _FAMILIES for name, entry in family.REFERENCES.items()}
 

@@ -192,7 +192,8 @@ def bad_calls(op: Operator) -> Iterator[Case]:
         yield Case(FAR, args, {}, "float32")
     for args, kwargs in BAD.get(op.shape or op.display_name, _each())(op):
         yield Case("a bad call", args, kwargs, "float32")
-    if op.schema.positional and op.schema.positional[0].type.is_tensor:
+    asks = any(a.default is None for a in op.schema.keyword_only)
+    if op.schema.positional and op.schema.positional[0].type.is_tensor and not asks:
         rest = [X if a.type.is_tensor else 1 for a in op.schema.positional[1:] if a.default is None]
         yield Case("no tensor", ("x", *rest), {}, "float32")
     yield from refused_dtypes(op)
