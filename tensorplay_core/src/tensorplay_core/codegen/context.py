@@ -27,7 +27,7 @@ BODY_CHECKS = """\
 """
 PACKAGES = {"ops": "tensorplay_core.ops", "autocast": "tensorplay_core.autocast"}
 PACKAGE = Path(__file__).resolve().parent.parent
-HANDWRITTEN = ("creation.py", "indexing.py", "conversion.py")
+HANDWRITTEN = ("creation.py", "indexing.py", "conversion.py", "convolution.py", "pooling.py")
 """Modules of ``ops/`` whose public functions take the place of generated ones."""
 TENSOR_MEMBERS = ("to", "detach", "backward", "requires_grad")
 _TENSOR = Type(BaseType.TENSOR)
@@ -228,7 +228,8 @@ class CodegenContext:
     def is_fast(self, function: NativeFunction) -> bool:
         """Whether the public function gets a fast path: one result of the promote rule's type, and plain tensors.
 
-        Of the operators that decompose the views have one: they do so at every call, recorded or not.
+        Of the operators that decompose the views and those of neural networks have one: they do so at every call,
+        recorded or not.
         """
         known = self._fast.get(function.qualified_name)
         if known is None:
@@ -241,8 +242,9 @@ class CodegenContext:
 
     def _is_fast(self, function: NativeFunction) -> bool:
         schema = function.schema
+        decomposes = schema.is_view or ("nn" in function.tags and not schema.keyword_only)
         return (
-            (schema.is_view if function.composite == "implicit" else function.promote != "none")
+            (decomposes if function.composite == "implicit" else function.promote != "none")
             and "creation" not in function.tags
             and len(self.overloads(function)) == 1
             and [r.type for r in schema.returns] == [_TENSOR]
@@ -251,7 +253,7 @@ class CodegenContext:
             and schema.arguments[0].type == _TENSOR
             and all(a.alias is None for a in schema.arguments[1:])
             and all(a.default is not None for a in schema.keyword_only)
-            and all(a.type == _TENSOR or not a.type.holds_tensors for a in schema.positional)
+            and all(a.type.is_tensor or not a.type.holds_tensors for a in schema.positional)
             and not any(a.type.holds_tensors for a in schema.keyword_only)
             and function.name not in self.handwritten
         )

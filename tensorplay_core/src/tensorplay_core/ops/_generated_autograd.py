@@ -4,18 +4,22 @@
 from __future__ import annotations
 
 from tensorplay_core.ops import _generated_nodes_activation as activation_nodes
+from tensorplay_core.ops import _generated_nodes_convolution as convolution_nodes
 from tensorplay_core.ops import _generated_nodes_creation as creation_nodes
 from tensorplay_core.ops import _generated_nodes_indexing as indexing_nodes
 from tensorplay_core.ops import _generated_nodes_linalg as linalg_nodes
 from tensorplay_core.ops import _generated_nodes_nn as nn_nodes
+from tensorplay_core.ops import _generated_nodes_padding as padding_nodes
 from tensorplay_core.ops import _generated_nodes_pointwise as pointwise_nodes
 from tensorplay_core.ops import _generated_nodes_reduction as reduction_nodes
 from tensorplay_core.ops import _generated_nodes_view as view_nodes
 from tensorplay_core.ops import _generated_schemas_activation as activation
+from tensorplay_core.ops import _generated_schemas_convolution as convolution
 from tensorplay_core.ops import _generated_schemas_creation as creation
 from tensorplay_core.ops import _generated_schemas_indexing as indexing
 from tensorplay_core.ops import _generated_schemas_linalg as linalg
 from tensorplay_core.ops import _generated_schemas_nn as nn
+from tensorplay_core.ops import _generated_schemas_padding as padding
 from tensorplay_core.ops import _generated_schemas_pointwise as pointwise
 from tensorplay_core.ops import _generated_schemas_reduction as reduction
 from tensorplay_core.ops import _generated_schemas_view as view
@@ -30,6 +34,8 @@ NODES = (
     (activation.SELU, activation_nodes.SeluBackward),
     (activation.HARDSIGMOID, activation_nodes.HardsigmoidBackward),
     (activation.HARDSWISH, activation_nodes.HardswishBackward),
+    (convolution.CONVOLUTION, convolution_nodes.ConvolutionBackward),
+    (convolution.CONVOLUTION_BACKWARD, convolution_nodes.ConvolutionBackwardBackward),
     (creation._TO_COPY, creation_nodes._ToCopyBackward),
     (creation.COPY_, creation_nodes.CopyBackward),
     (creation.FILL_, creation_nodes.FillBackward),
@@ -42,6 +48,7 @@ NODES = (
     (linalg.MATMUL, linalg_nodes.MatmulBackward),
     (nn.SOFTMAX, nn_nodes.SoftmaxBackward),
     (nn.LOG_SOFTMAX, nn_nodes.LogSoftmaxBackward),
+    (padding.CONSTANT_PAD_ND, padding_nodes.ConstantPadNdBackward),
     (pointwise.ADD, pointwise_nodes.AddBackward),
     (pointwise.SUB, pointwise_nodes.SubBackward),
     (pointwise.MUL, pointwise_nodes.MulBackward),

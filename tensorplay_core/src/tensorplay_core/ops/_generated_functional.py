@@ -14,6 +14,13 @@ from tensorplay_core.ops._generated_functional_activation import (
     softplus,
     softsign,
 )
+from tensorplay_core.ops._generated_functional_convolution import (
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+    convolution,
+    convolution_backward,
+)
 from tensorplay_core.ops._generated_functional_creation import (
     _to_copy,
     empty,
@@ -47,6 +54,10 @@ from tensorplay_core.ops._generated_functional_nn import (
     linear,
     log_softmax,
     softmax,
+)
+from tensorplay_core.ops._generated_functional_padding import (
+    constant_pad_nd,
+    pad,
 )
 from tensorplay_core.ops._generated_functional_pointwise import (
     abs,
@@ -131,6 +142,11 @@ from tensorplay_core.ops.conversion import (
     conj,
     to,
 )
+from tensorplay_core.ops.convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+)
 from tensorplay_core.ops.creation import (
     arange,
     as_tensor,
@@ -163,6 +179,15 @@ __all__ = [
     "concat",
     "concatenate",
     "conj",
+    "constant_pad_nd",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "convolution",
+    "convolution_backward",
     "cos",
     "cross_entropy",
     "diagonal",
@@ -219,6 +244,7 @@ __all__ = [
     "nonzero",
     "ones",
     "ones_like",
+    "pad",
     "permute",
     "pow",
     "rand",

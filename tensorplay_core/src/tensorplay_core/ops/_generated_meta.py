@@ -7,10 +7,12 @@ from typing import Any
 
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.ops import _generated_schemas_activation as activation
+from tensorplay_core.ops import _generated_schemas_convolution as convolution
 from tensorplay_core.ops import _generated_schemas_creation as creation
 from tensorplay_core.ops import _generated_schemas_indexing as indexing
 from tensorplay_core.ops import _generated_schemas_linalg as linalg
 from tensorplay_core.ops import _generated_schemas_nn as nn
+from tensorplay_core.ops import _generated_schemas_padding as padding
 from tensorplay_core.ops import _generated_schemas_pointwise as pointwise
 from tensorplay_core.ops import _generated_schemas_reduction as reduction
 from tensorplay_core.ops import _generated_schemas_view as view
@@ -26,6 +28,8 @@ BY_RULE: tuple[tuple[Operator, str, str], ...] = (
     (activation.SELU, "same", "float"),
     (activation.HARDSIGMOID, "same", "float"),
     (activation.HARDSWISH, "same", "float"),
+    (convolution.CONVOLUTION, "convolution", "default"),
+    (convolution.CONVOLUTION_BACKWARD, "convolution_backward", "default"),
     (creation.EMPTY, "sized", "created"),
     (creation.ZEROS, "sized", "created"),
     (creation.ONES, "sized", "created"),
@@ -48,6 +52,7 @@ BY_RULE: tuple[tuple[Operator, str, str], ...] = (
     (nn.LINEAR, "linear", "default"),
     (nn.SOFTMAX, "dimwise", "keep"),
     (nn.LOG_SOFTMAX, "dimwise", "keep"),
+    (padding.CONSTANT_PAD_ND, "constant_pad_nd", "keep"),
     (pointwise.ADD, "broadcast", "default"),
     (pointwise.SUB, "broadcast", "default"),
     (pointwise.MUL, "broadcast", "default"),
@@ -109,6 +114,15 @@ HANDWRITTEN: tuple[tuple[Operator, Any], ...] = (
     (view.SPLIT_WITH_SIZES, kernels.split_with_sizes),
 )
 LEFT_TO_COMPOSITE: tuple[Operator, ...] = (
+    convolution.CONV1D,
+    convolution.CONV2D,
+    convolution.CONV3D,
+    convolution.CONV1D_PADDING,
+    convolution.CONV2D_PADDING,
+    convolution.CONV3D_PADDING,
+    convolution.CONV_TRANSPOSE1D,
+    convolution.CONV_TRANSPOSE2D_INPUT,
+    convolution.CONV_TRANSPOSE3D_INPUT,
     creation._TO_COPY,
     indexing.INDEX_PUT,
     indexing.INDEX_SELECT,
@@ -122,6 +136,7 @@ LEFT_TO_COMPOSITE: tuple[Operator, ...] = (
     indexing.SCATTER_ADD,
     indexing.TAKE,
     nn.CROSS_ENTROPY,
+    padding.PAD,
     view.SPLIT,
     view.SPLIT_SIZES,
     view.CHUNK,

@@ -14,19 +14,38 @@ from tensorplay_core.ops._generated_functional_activation import (
     softplus,
     softsign,
 )
+from tensorplay_core.ops._generated_functional_convolution import (
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
 from tensorplay_core.ops._generated_functional_nn import (
     cross_entropy,
     linear,
     log_softmax,
     softmax,
 )
+from tensorplay_core.ops._generated_functional_padding import (
+    pad,
+)
 from tensorplay_core.ops._generated_functional_pointwise import (
     relu,
     sigmoid,
     tanh,
 )
+from tensorplay_core.ops.convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+)
 
 __all__ = [
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cross_entropy",
     "elu",
     "hardsigmoid",
@@ -35,6 +54,7 @@ __all__ = [
     "linear",
     "log_softmax",
     "mish",
+    "pad",
     "relu",
     "selu",
     "sigmoid",

@@ -7,20 +7,24 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tensorplay_core.ops._generated_overloads_activation import ActivationOverloads
+    from tensorplay_core.ops._generated_overloads_convolution import ConvolutionOverloads
     from tensorplay_core.ops._generated_overloads_creation import CreationOverloads
     from tensorplay_core.ops._generated_overloads_indexing import IndexingOverloads
     from tensorplay_core.ops._generated_overloads_linalg import LinalgOverloads
     from tensorplay_core.ops._generated_overloads_nn import NnOverloads
+    from tensorplay_core.ops._generated_overloads_padding import PaddingOverloads
     from tensorplay_core.ops._generated_overloads_pointwise import PointwiseOverloads
     from tensorplay_core.ops._generated_overloads_reduction import ReductionOverloads
     from tensorplay_core.ops._generated_overloads_view import ViewOverloads
 
     class GeneratedOverloads(
         ActivationOverloads,
+        ConvolutionOverloads,
         CreationOverloads,
         IndexingOverloads,
         LinalgOverloads,
         NnOverloads,
+        PaddingOverloads,
         PointwiseOverloads,
         ReductionOverloads,
         ViewOverloads,

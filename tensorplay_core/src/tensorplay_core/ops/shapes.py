@@ -29,7 +29,9 @@ from tensorplay_core.ops.shape_checks import (
     normalize_dims,
     shape_of,
 )
+from tensorplay_core.ops.shapes_convolution import convolution, convolution_backward
 from tensorplay_core.ops.shapes_indexing import cat, index, index_put, input_sizes, select, slice, unknown
+from tensorplay_core.ops.shapes_padding import constant_pad_nd
 from tensorplay_core.ops.shapes_view import (
     as_strided,
     as_strided_scatter,
@@ -338,6 +340,9 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "as_strided_scatter": as_strided_scatter,
     "broadcast": broadcast,
     "cat": cat,
+    "constant_pad_nd": constant_pad_nd,
+    "convolution": convolution,
+    "convolution_backward": convolution_backward,
     "diagonal": diagonal,
     "diagonal_scatter": diagonal_scatter,
     "dimwise": dimwise,

@@ -64,6 +64,7 @@ DOMAINS: dict[str, dict[str, Domain]] = {
 KINDS: dict[str, str] = {
     **dict.fromkeys(("cross_entropy", "log_softmax", "rand", "randn", "softmax"), "f"),
     "mean": "fc",
+    **{f"{name}{n}d": "uifc" for n in (1, 2, 3) for name in ("conv", "conv_transpose")},
 }
 
 # The tags of operators that refuse complex numbers.

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator
 
 from tensorplay_core.errors import ArgumentError
 from tensorplay_core.testing import sample_rules as first
+from tensorplay_core.testing import sample_rules_convolution as convolution
 from tensorplay_core.testing import sample_rules_indexing as indexing
 from tensorplay_core.testing import sample_rules_more as more
+from tensorplay_core.testing import sample_rules_padding as padding
 from tensorplay_core.testing.sample_features import completed
 from tensorplay_core.testing.sample_maker import DOMAINS, KINDS, Described, Maker
 from tensorplay_core.testing.sample_specs import Domain, Named, Sample, TensorSpec
@@ -40,10 +42,17 @@ BY_RULE: dict[str, Table] = {
         ("expand", "permute", "reshape", "select", "slice", "squeeze", "transpose", "unsqueeze"), first.view
     ),
     **indexing.BY_RULE,
+    **convolution.BY_RULE,
+    **padding.BY_RULE,
 }
 
 # Operators whose arguments mean more than a shape rule knows.
-BY_NAME: dict[str, Table] = {"cross_entropy": more.cross_entropy, **indexing.BY_NAME}
+BY_NAME: dict[str, Table] = {
+    "cross_entropy": more.cross_entropy,
+    **indexing.BY_NAME,
+    **convolution.BY_NAME,
+    **padding.BY_NAME,
+}
 
 
 def samples(op: Described, *, dtype: str = "float64", seed: int = 0) -> Iterator[Sample]:

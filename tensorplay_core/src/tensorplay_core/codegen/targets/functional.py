@@ -212,9 +212,13 @@ def _nn(context: CodegenContext) -> dict[str, list[str]]:
     """Returns what is in ``tp.nn.functional``: the functions of ``python_module: nn``, and those tagged so."""
     modules: dict[str, list[str]] = {}
     for function in context.contract.functions:
-        if is_generated(context, function) and ("nn" in function.tags or function.python_module == "nn"):
+        if "nn" not in function.tags and function.python_module != "nn":
+            continue
+        if is_generated(context, function):
             names = modules.setdefault(context.module(f"_generated_functional_{function.family}"), [])
             names += [function.name, *_aliases(context, function)]
+        elif function.name in context.handwritten and function is context.overloads(function)[0]:
+            modules.setdefault(context.handwritten[function.name], []).append(function.name)
     return modules
 
 

@@ -13,10 +13,12 @@ from typing import Any
 
 from tensorplay_core.testing.references import (
     activation,
+    convolution,
     creation,
     indexing,
     linalg,
     nn,
+    padding,
     parts,
     pointwise,
     reduction,
@@ -32,7 +34,10 @@ from tensorplay_core.types.dtype import by_name
 __all__ = ["PROPERTIES", "UNSPECIFIED", "Array", "Mismatch", "Reference", "names", "reference"]
 
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
-_FAMILIES = (activation, creation, indexing, linalg, nn, parts, pointwise, reduction, scatter, views)
+_FAMILIES = (
+    *(activation, creation, indexing, linalg, nn, parts, pointwise, reduction, scatter, views),
+    *(convolution, padding),
+)
 _TABLE: dict[str, Reference] = {name: entry for family in _FAMILIES for name, entry in family.REFERENCES.items()}
 
 

@@ -1,0 +1,1 @@
+"""Pools with ``return_indices=``."""
