@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tensorplay_composite.operators import convolution, indexing, loss, nn, padding, pointwise, reduction, view
+from tensorplay_composite.operators import convolution, indexing, loss, nn, padding, pointwise, pooling, reduction, view
 
 KERNELS: dict[str, Callable[..., Any]] = {
     "add": pointwise.add,
@@ -51,5 +51,6 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "as_strided_scatter": view.as_strided_scatter,
     **convolution.KERNELS,
     **padding.KERNELS,
+    **pooling.KERNELS,
 }
 """Name in the contract to Composite kernel."""

@@ -27,8 +27,10 @@ BODY_CHECKS = """\
 """
 PACKAGES = {"ops": "tensorplay_core.ops", "autocast": "tensorplay_core.autocast"}
 PACKAGE = Path(__file__).resolve().parent.parent
-HANDWRITTEN = ("creation.py", "indexing.py", "conversion.py", "convolution.py", "pooling.py")
+HANDWRITTEN = ("creation.py", "indexing.py", "conversion.py", "convolution.py")
 """Modules of ``ops/`` whose public functions take the place of generated ones."""
+NN_FUNCTIONS = ("nn_functional.py",)
+"""Modules of ``ops/`` whose public functions are in ``tp.nn.functional`` alone, in the place of what ``tp`` has."""
 TENSOR_MEMBERS = ("to", "detach", "backward", "requires_grad")
 _TENSOR = Type(BaseType.TENSOR)
 
@@ -163,6 +165,16 @@ class CodegenContext:
         return {
             name: f"{PACKAGES['ops']}.{module.removesuffix('.py')}"
             for module in HANDWRITTEN
+            for name in public_functions(self.ops / module)
+        }
+
+    @cached_property
+    def nn_functions(self) -> dict[str, str]:
+        """Name of a function that is in ``tp.nn.functional`` alone to the dotted module that has it."""
+        modules = () if self.plugin is not None else NN_FUNCTIONS
+        return {
+            name: f"{PACKAGES['ops']}.{module.removesuffix('.py')}"
+            for module in modules
             for name in public_functions(self.ops / module)
         }
 

@@ -11,6 +11,7 @@ from tensorplay_core.ops import _generated_nodes_linalg as linalg_nodes
 from tensorplay_core.ops import _generated_nodes_nn as nn_nodes
 from tensorplay_core.ops import _generated_nodes_padding as padding_nodes
 from tensorplay_core.ops import _generated_nodes_pointwise as pointwise_nodes
+from tensorplay_core.ops import _generated_nodes_pooling as pooling_nodes
 from tensorplay_core.ops import _generated_nodes_reduction as reduction_nodes
 from tensorplay_core.ops import _generated_nodes_view as view_nodes
 from tensorplay_core.ops import _generated_schemas_activation as activation
@@ -21,6 +22,7 @@ from tensorplay_core.ops import _generated_schemas_linalg as linalg
 from tensorplay_core.ops import _generated_schemas_nn as nn
 from tensorplay_core.ops import _generated_schemas_padding as padding
 from tensorplay_core.ops import _generated_schemas_pointwise as pointwise
+from tensorplay_core.ops import _generated_schemas_pooling as pooling
 from tensorplay_core.ops import _generated_schemas_reduction as reduction
 from tensorplay_core.ops import _generated_schemas_view as view
 
@@ -76,6 +78,16 @@ NODES = (
     (pointwise.REAL, pointwise_nodes.RealBackward),
     (pointwise.WHERE, pointwise_nodes.WhereBackward),
     (pointwise.CLONE, pointwise_nodes.CloneBackward),
+    (pooling.MAX_POOL2D, pooling_nodes.MaxPool2dBackward),
+    (pooling.MAX_POOL2D_WITH_INDICES, pooling_nodes.MaxPool2dWithIndicesBackward),
+    (pooling.MAX_POOL2D_BACKWARD, pooling_nodes.MaxPool2dBackwardBackward),
+    (pooling.MAX_POOL3D, pooling_nodes.MaxPool3dBackward),
+    (pooling.MAX_POOL3D_WITH_INDICES, pooling_nodes.MaxPool3dWithIndicesBackward),
+    (pooling.MAX_POOL3D_BACKWARD, pooling_nodes.MaxPool3dBackwardBackward),
+    (pooling.AVG_POOL2D, pooling_nodes.AvgPool2dBackward),
+    (pooling.AVG_POOL2D_BACKWARD, pooling_nodes.AvgPool2dBackwardBackward),
+    (pooling.AVG_POOL3D, pooling_nodes.AvgPool3dBackward),
+    (pooling.AVG_POOL3D_BACKWARD, pooling_nodes.AvgPool3dBackwardBackward),
     (reduction.SUM, reduction_nodes.SumBackward),
     (reduction.MEAN, reduction_nodes.MeanBackward),
     (reduction.MAX, reduction_nodes.MaxBackward),

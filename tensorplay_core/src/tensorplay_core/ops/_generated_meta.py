@@ -14,6 +14,7 @@ from tensorplay_core.ops import _generated_schemas_linalg as linalg
 from tensorplay_core.ops import _generated_schemas_nn as nn
 from tensorplay_core.ops import _generated_schemas_padding as padding
 from tensorplay_core.ops import _generated_schemas_pointwise as pointwise
+from tensorplay_core.ops import _generated_schemas_pooling as pooling
 from tensorplay_core.ops import _generated_schemas_reduction as reduction
 from tensorplay_core.ops import _generated_schemas_view as view
 from tensorplay_core.ops import meta_kernels as kernels
@@ -85,6 +86,14 @@ BY_RULE: tuple[tuple[Operator, str, str], ...] = (
     (pointwise.GT, "broadcast", "bool"),
     (pointwise.GE, "broadcast", "bool"),
     (pointwise.WHERE, "broadcast", "default"),
+    (pooling.MAX_POOL2D, "max_pool", "keep"),
+    (pooling.MAX_POOL2D_BACKWARD, "pool_backward", "default"),
+    (pooling.MAX_POOL3D, "max_pool", "keep"),
+    (pooling.MAX_POOL3D_BACKWARD, "pool_backward", "default"),
+    (pooling.AVG_POOL2D, "avg_pool", "keep"),
+    (pooling.AVG_POOL2D_BACKWARD, "avg_pool_backward", "default"),
+    (pooling.AVG_POOL3D, "avg_pool", "keep"),
+    (pooling.AVG_POOL3D_BACKWARD, "avg_pool_backward", "default"),
     (reduction.SUM, "reduction", "sum"),
     (reduction.MEAN, "reduction", "keep"),
     (reduction.MAX, "reduction", "keep"),
@@ -137,6 +146,12 @@ LEFT_TO_COMPOSITE: tuple[Operator, ...] = (
     indexing.TAKE,
     nn.CROSS_ENTROPY,
     padding.PAD,
+    pooling.MAX_POOL1D,
+    pooling.MAX_POOL1D_WITH_INDICES,
+    pooling.AVG_POOL1D,
+    pooling.ADAPTIVE_AVG_POOL1D,
+    pooling.ADAPTIVE_AVG_POOL2D,
+    pooling.ADAPTIVE_AVG_POOL3D,
     view.SPLIT,
     view.SPLIT_SIZES,
     view.CHUNK,
@@ -148,5 +163,8 @@ LEFT_TO_COMPOSITE: tuple[Operator, ...] = (
     view.STACK,
 )
 """Operators that are written in others, and those that cross devices."""
-WITHOUT: tuple[str, ...] = ()
+WITHOUT: tuple[str, ...] = (
+    "tp::max_pool2d_with_indices",
+    "tp::max_pool3d_with_indices",
+)
 """Operators whose rules do not say what they return: a call is KernelMissing."""

@@ -33,13 +33,35 @@ from tensorplay_core.ops._generated_functional_pointwise import (
     sigmoid,
     tanh,
 )
+from tensorplay_core.ops._generated_functional_pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    max_pool1d_with_indices,
+    max_pool2d_with_indices,
+    max_pool3d_with_indices,
+)
 from tensorplay_core.ops.convolution import (
     conv1d,
     conv2d,
     conv3d,
 )
+from tensorplay_core.ops.nn_functional import (
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
 
 __all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
     "conv1d",
     "conv2d",
     "conv3d",
@@ -53,6 +75,12 @@ __all__ = [
     "leaky_relu",
     "linear",
     "log_softmax",
+    "max_pool1d",
+    "max_pool1d_with_indices",
+    "max_pool2d",
+    "max_pool2d_with_indices",
+    "max_pool3d",
+    "max_pool3d_with_indices",
     "mish",
     "pad",
     "relu",

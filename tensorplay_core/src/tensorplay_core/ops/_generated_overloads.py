@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tensorplay_core.ops._generated_overloads_nn import NnOverloads
     from tensorplay_core.ops._generated_overloads_padding import PaddingOverloads
     from tensorplay_core.ops._generated_overloads_pointwise import PointwiseOverloads
+    from tensorplay_core.ops._generated_overloads_pooling import PoolingOverloads
     from tensorplay_core.ops._generated_overloads_reduction import ReductionOverloads
     from tensorplay_core.ops._generated_overloads_view import ViewOverloads
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         NnOverloads,
         PaddingOverloads,
         PointwiseOverloads,
+        PoolingOverloads,
         ReductionOverloads,
         ViewOverloads,
     ):

@@ -32,6 +32,7 @@ from tensorplay_core.ops.shape_checks import (
 from tensorplay_core.ops.shapes_convolution import convolution, convolution_backward
 from tensorplay_core.ops.shapes_indexing import cat, index, index_put, input_sizes, select, slice, unknown
 from tensorplay_core.ops.shapes_padding import constant_pad_nd
+from tensorplay_core.ops.shapes_pooling import avg_pool, avg_pool_backward, max_pool, max_pool_with_indices, pool_backward
 from tensorplay_core.ops.shapes_view import (
     as_strided,
     as_strided_scatter,
@@ -338,6 +339,8 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "arange": arange,
     "as_strided": as_strided,
     "as_strided_scatter": as_strided_scatter,
+    "avg_pool": avg_pool,
+    "avg_pool_backward": avg_pool_backward,
     "broadcast": broadcast,
     "cat": cat,
     "constant_pad_nd": constant_pad_nd,
@@ -355,7 +358,10 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "linear": linear,
     "matmul": matmul,
     "max_dim": max_dim,
+    "max_pool": max_pool,
+    "max_pool_with_indices": max_pool_with_indices,
     "permute": permute,
+    "pool_backward": pool_backward,
     "randperm": randperm,
     "reduction": reduction,
     "reshape": reshape,

@@ -14,6 +14,7 @@ from tensorplay_core.testing import sample_rules_convolution as convolution
 from tensorplay_core.testing import sample_rules_indexing as indexing
 from tensorplay_core.testing import sample_rules_more as more
 from tensorplay_core.testing import sample_rules_padding as padding
+from tensorplay_core.testing import sample_rules_pooling as pooling
 from tensorplay_core.testing.sample_features import completed
 from tensorplay_core.testing.sample_maker import DOMAINS, KINDS, Described, Maker
 from tensorplay_core.testing.sample_specs import Domain, Named, Sample, TensorSpec
@@ -44,6 +45,7 @@ BY_RULE: dict[str, Table] = {
     **indexing.BY_RULE,
     **convolution.BY_RULE,
     **padding.BY_RULE,
+    **pooling.BY_RULE,
 }
 
 # Operators whose arguments mean more than a shape rule knows.
@@ -52,6 +54,7 @@ BY_NAME: dict[str, Table] = {
     **indexing.BY_NAME,
     **convolution.BY_NAME,
     **padding.BY_NAME,
+    **pooling.BY_NAME,
 }
 
 

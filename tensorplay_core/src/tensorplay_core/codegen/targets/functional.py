@@ -211,8 +211,10 @@ def is_public(context: CodegenContext, name: str) -> bool:
 def _nn(context: CodegenContext) -> dict[str, list[str]]:
     """Returns what is in ``tp.nn.functional``: the functions of ``python_module: nn``, and those tagged so."""
     modules: dict[str, list[str]] = {}
+    for name, module in context.nn_functions.items():
+        modules.setdefault(module, []).append(name)
     for function in context.contract.functions:
-        if "nn" not in function.tags and function.python_module != "nn":
+        if ("nn" not in function.tags and function.python_module != "nn") or function.name in context.nn_functions:
             continue
         if is_generated(context, function):
             names = modules.setdefault(context.module(f"_generated_functional_{function.family}"), [])

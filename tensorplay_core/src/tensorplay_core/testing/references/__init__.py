@@ -21,6 +21,7 @@ from tensorplay_core.testing.references import (
     padding,
     parts,
     pointwise,
+    pooling,
     reduction,
     scatter,
     views,
@@ -36,7 +37,7 @@ __all__ = ["PROPERTIES", "UNSPECIFIED", "Array", "Mismatch", "Reference", "names
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 _FAMILIES = (
     *(activation, creation, indexing, linalg, nn, parts, pointwise, reduction, scatter, views),
-    *(convolution, padding),
+    *(convolution, padding, pooling),
 )
 _TABLE: dict[str, Reference] = {name: entry for family in _FAMILIES for name, entry in family.REFERENCES.items()}
 

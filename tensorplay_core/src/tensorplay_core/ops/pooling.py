@@ -1,1 +1,0 @@
-"""Pools with ``return_indices=``."""
