@@ -5,6 +5,7 @@ Skipped, visibly, where torch is not installed. What differs on purpose is in ``
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -206,6 +207,16 @@ def ordered(name: str) -> Any:
     return reference
 
 
+def max_pool(function: Any, indices: bool, x: Any, *sizes: Any) -> Any:
+    return function(x, *sizes, *(None, 0, 1, False)[len(sizes) - 1 :], indices)
+
+
+def max_pool_backward(function: Any, grad: Any, x: Any, *sizes: Any) -> Any:
+    """PyTorch's gradient of a max pool, which itself has no operator of that name."""
+    y = x if x.requires_grad else x.detach().requires_grad_()
+    return torch.autograd.grad(max_pool(function, False, y, *sizes), y, grad, create_graph=True)[0]
+
+
 REFERENCES: dict[str, Any] = {
     "sort": lambda x, dim=-1, descending=False: torch.sort(x, dim=dim, descending=descending, stable=True),
     "argsort": lambda x, dim=-1, descending=False: torch.argsort(x, dim=dim, descending=descending, stable=True),
@@ -247,6 +258,20 @@ REFERENCES: dict[str, Any] = {
     "as_strided_scatter": written_as_strided,  # PyTorch's own gives a gradient to what has been replaced
     "_to_copy": lambda x, dtype=None, device=None: x.to(dtype or x.dtype, copy=True),
     "linear": torch.nn.functional.linear,
+    "convolution_backward": lambda *args: tuple(
+        g if g is not None else torch.zeros(0, dtype=args[0].dtype) for g in torch.ops.aten.convolution_backward(*args)
+    ),
+    **{f"conv{n}d.padding": getattr(torch.nn.functional, f"conv{n}d") for n in (1, 2, 3)},
+    **{f"conv_transpose{n}d.input": getattr(torch.nn.functional, f"conv_transpose{n}d") for n in (2, 3)},
+    **{
+        f"max_pool{n}d_with_indices": functools.partial(max_pool, getattr(torch.nn.functional, f"max_pool{n}d"), True)
+        for n in (1, 2, 3)
+    },
+    **{
+        f"max_pool{n}d_backward": functools.partial(max_pool_backward, getattr(torch.nn.functional, f"max_pool{n}d"))
+        for n in (2, 3)
+    },
+    **{f"avg_pool{n}d_backward": getattr(torch.ops.aten, f"avg_pool{n}d_backward") for n in (2, 3)},
     "cross_entropy": torch.nn.functional.cross_entropy,
     "sum": reduced("sum"),
     "mean": reduced("mean"),

@@ -40,6 +40,12 @@ LACKING = {
             ("cat", "chunk", "diagonal", "diagonal_scatter", "narrow", "select", "slice", "slice_backward",
              "slice_scatter", "split", "split.sizes", "split_with_sizes", "unbind", "unflatten"), _A_DIM),
         **dict.fromkeys(("index", "index_backward"), "an index needs a dim"),
+        **dict.fromkeys(("convolution", "convolution_backward"), "it needs a batch, channels and a spatial dim"),
+        **dict.fromkeys((f"conv{n}d{over}" for n in (1, 2, 3) for over in ("", ".padding")), "it needs channels"),
+        **dict.fromkeys((f"conv_transpose{n}d{over}" for n, over in ((1, ""), (2, ".input"), (3, ".input"))),
+                        "it needs channels"),
+        **dict.fromkeys((f"{kind}_pool{n}d{rest}" for n in (1, 2, 3) for kind in ("max", "avg", "adaptive_avg")
+                         for rest in ("", "_with_indices", "_backward")), "it needs channels"),
         **dict.fromkeys(("matmul", "linear", "cross_entropy"), "it needs a vector or a matrix"),
         **dict.fromkeys(
             ("mm", "bmm", "mv", "dot", "vdot", "outer", "tril", "triu", "trace", "diag", "diag_embed", "linalg_cross",

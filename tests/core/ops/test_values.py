@@ -50,6 +50,8 @@ FILES = sorted(Path(__file__).parent.glob("numpy_references*.py"))
 REFERENCES: dict[str, Any] = {n: function for path in FILES for n, function in _table(path, "REFERENCES").items()}
 PROMISED: dict[str, Any] = {n: function for path in FILES for n, function in _table(path, "PROMISED").items()}
 """Operators whose results' dtypes no rule says: takes a dtype's name and the arguments, gives one name or several."""
+INDICES = {"max.dim", *(f"max_pool{n}d_with_indices" for n in (1, 2, 3))}
+"""Operators whose second result is one of indices."""
 RANDOM = {name for name, op in OPERATORS.items() if "random" in op.tags} | {"empty"}
 
 
@@ -131,7 +133,7 @@ def compare(op: Operator, actual: Any, expected: Any, dtype: Any, place: str) ->
             own = RESULTS[op.display_name][i](dtype)
         else:
             own = dtype[i] if isinstance(dtype, tuple) else dtype
-        wanted = as_dtype(wanted, tp.int64 if i and op.display_name == "max.dim" else own)
+        wanted = as_dtype(wanted, tp.int64 if i and op.display_name in INDICES else own)
         try:
             if op.display_name in RANDOM:
                 assert found.shape == wanted.shape

@@ -12,13 +12,16 @@ from typing import Any
 
 from tensorplay_composite.arrays import (
     activation,
+    convolution,
     creation,
     elementary,
     factorization,
     indexing,
     linalg,
     nn,
+    padding,
     pointwise,
+    pooling,
     reduction,
     scan,
     sorting,
@@ -43,6 +46,9 @@ _FAMILIES = (
     scan,
     sorting,
     factorization,
+    convolution,
+    padding,
+    pooling,
 )
 
 

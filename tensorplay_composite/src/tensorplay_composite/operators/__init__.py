@@ -12,6 +12,7 @@ from typing import Any
 
 from tensorplay_composite.operators import (
     activation,
+    convolution,
     einsum,
     elementary,
     factorization,
@@ -19,7 +20,9 @@ from tensorplay_composite.operators import (
     linalg,
     loss,
     nn,
+    padding,
     pointwise,
+    pooling,
     reduction,
     scan,
     sorting,
@@ -171,5 +174,8 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "pairwise_distance": linalg.pairwise_distance,
     "normalize": linalg.normalize,
     "cdist": linalg.cdist,
+    **convolution.KERNELS,
+    **padding.KERNELS,
+    **pooling.KERNELS,
 }
 """Name in the contract to Composite kernel."""

@@ -33,6 +33,11 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         tensor([7.5000, 4.5000])
 
     """
+    try:
+        if not active.special:
+            return input._type.k_linear(input, weight, bias)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(LINEAR, (input, weight, bias))  # type: ignore[no-any-return]
 
 
@@ -149,6 +154,11 @@ def cross_entropy(
         tensor(0.4100)
 
     """
+    try:
+        if not active.special:
+            return input._type.k_cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(  # type: ignore[no-any-return]
         CROSS_ENTROPY, (input, target, weight, ignore_index, reduction, label_smoothing)
     )

@@ -12,6 +12,7 @@ LINEAR = operator(
     composite="implicit",
     autocast="lower_precision_fp",
     tags=("core", "nn"),
+    fast=True,
 )
 SOFTMAX = operator(
     "softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
@@ -39,4 +40,5 @@ CROSS_ENTROPY = operator(
     composite="implicit",
     autocast="fp32",
     tags=("core", "nn"),
+    fast=True,
 )

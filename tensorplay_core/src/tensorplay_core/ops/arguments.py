@@ -183,6 +183,8 @@ def _value(op: Operator, spec: Spec, value: Any) -> Any:
     if value is None:
         if spec.optional or (not spec.required and spec.default is None):
             return None
+        if spec.is_list and not spec.required and spec.default == ():  # PyTorch's way to leave a list out
+            return ()
         raise ArgumentError(f"{op.display_name}: {spec.name} must be {_wanted(spec)}, not None")
     if spec.kind == "Tensor":
         return _tensors(op, spec, value)

@@ -6,6 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensorplay_core.ops import _generated_functional as F
+from tensorplay_core.ops.helpers_convolution import (
+    convolution_double_backward as convolution_double_backward,
+)
+from tensorplay_core.ops.helpers_convolution import (
+    convolution_gradients as convolution_gradients,
+)
 from tensorplay_core.ops.helpers_factorization import (
     cholesky_backward as cholesky_backward,
 )
@@ -45,6 +51,9 @@ from tensorplay_core.ops.helpers_linalg import (
 from tensorplay_core.ops.helpers_linalg import (
     scaled as scaled,
 )
+from tensorplay_core.ops.helpers_padding import (
+    constant_pad_nd_backward as constant_pad_nd_backward,
+)
 from tensorplay_core.ops.helpers_pointwise import (
     clamp_backward as clamp_backward,
 )
@@ -74,6 +83,12 @@ from tensorplay_core.ops.helpers_pointwise import (
 )
 from tensorplay_core.ops.helpers_pointwise import (
     xlogy_slope as xlogy_slope,
+)
+from tensorplay_core.ops.helpers_pooling import (
+    max_pool_gathered as max_pool_gathered,
+)
+from tensorplay_core.ops.helpers_pooling import (
+    max_pool_scattered as max_pool_scattered,
 )
 from tensorplay_core.ops.helpers_reduction import (
     amax_backward as amax_backward,

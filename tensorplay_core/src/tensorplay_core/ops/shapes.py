@@ -29,6 +29,10 @@ from tensorplay_core.ops.shape_checks import (
     normalize_dims,
     shape_of,
 )
+from tensorplay_core.ops.shapes_convolution import (
+    convolution,
+    convolution_backward,
+)
 from tensorplay_core.ops.shapes_factorization import (
     cholesky_ex,
     eigh,
@@ -43,7 +47,15 @@ from tensorplay_core.ops.shapes_factorization import (
     svdvals,
     transposed,
 )
-from tensorplay_core.ops.shapes_indexing import cat, index, index_put, input_sizes, select, slice, unknown
+from tensorplay_core.ops.shapes_indexing import (
+    cat,
+    index,
+    index_put,
+    input_sizes,
+    select,
+    slice,
+    unknown,
+)
 from tensorplay_core.ops.shapes_linalg import (
     addmm,
     addmv,
@@ -55,6 +67,9 @@ from tensorplay_core.ops.shapes_linalg import (
     mv,
     outer,
 )
+from tensorplay_core.ops.shapes_padding import (
+    constant_pad_nd,
+)
 from tensorplay_core.ops.shapes_pointwise import (
     bitwise,
     celu,
@@ -64,6 +79,13 @@ from tensorplay_core.ops.shapes_pointwise import (
     hardtanh,
     prelu,
     shrink,
+)
+from tensorplay_core.ops.shapes_pooling import (
+    avg_pool,
+    avg_pool_backward,
+    max_pool,
+    max_pool_with_indices,
+    pool_backward,
 )
 from tensorplay_core.ops.shapes_reduction import (
     bincount,
@@ -393,6 +415,11 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "baddbmm": baddbmm,
     "bmm": bmm,
     "cholesky_ex": cholesky_ex,
+    "avg_pool": avg_pool,
+    "avg_pool_backward": avg_pool_backward,
+    "constant_pad_nd": constant_pad_nd,
+    "convolution": convolution,
+    "convolution_backward": convolution_backward,
     "diagonal": diagonal,
     "diagonal_scatter": diagonal_scatter,
     "dimwise": dimwise,
@@ -420,6 +447,9 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "of_square": of_square,
     "outer": outer,
     "qr": qr,
+    "max_pool": max_pool,
+    "max_pool_with_indices": max_pool_with_indices,
+    "pool_backward": pool_backward,
     "randperm": randperm,
     "reduction": reduction,
     "reshape": reshape,

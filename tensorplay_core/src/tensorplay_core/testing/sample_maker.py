@@ -81,6 +81,11 @@ KINDS: dict[str, str] = {
     **dict.fromkeys(("linalg_matrix_norm", "linalg_norm"), "fc"),
     "normalize": "fc",
     **dict.fromkeys(("cdist", "cosine_similarity", "pairwise_distance"), "f"),
+    **{
+        f"{name}avg_pool{n}d{rest}": "fc" for n in (1, 2, 3) for name in ("", "adaptive_") for rest in ("", "_backward")
+    },
+    **dict.fromkeys(("max_pool1d", "max_pool1d_with_indices"), "uif"),
+    **{f"{name}{n}d": "uifc" for n in (1, 2, 3) for name in ("conv", "conv_transpose")},
 }
 
 # The tags of operators that refuse complex numbers.

@@ -10,12 +10,23 @@ from collections.abc import Callable, Iterator
 
 from tensorplay_core.errors import ArgumentError
 from tensorplay_core.testing import sample_rules as first
-from tensorplay_core.testing import sample_rules_factorization as factorization
+from tensorplay_core.testing import (
+    sample_rules_convolution as convolution,
+)
+from tensorplay_core.testing import (
+    sample_rules_factorization as factorization,
+)
 from tensorplay_core.testing import sample_rules_indexing as indexing
 from tensorplay_core.testing import sample_rules_linalg as linalg
 from tensorplay_core.testing import sample_rules_more as more
 from tensorplay_core.testing import (
+    sample_rules_padding as padding,
+)
+from tensorplay_core.testing import (
     sample_rules_pointwise as pointwise,
+)
+from tensorplay_core.testing import (
+    sample_rules_pooling as pooling,
 )
 from tensorplay_core.testing import (
     sample_rules_reduction as reduction,
@@ -52,6 +63,9 @@ BY_RULE: dict[str, Table] = {
     **reduction.BY_RULE,
     **linalg.BY_RULE,
     **factorization.BY_RULE,
+    **convolution.BY_RULE,
+    **padding.BY_RULE,
+    **pooling.BY_RULE,
 }
 
 # Operators whose arguments mean more than a shape rule knows.
@@ -62,6 +76,9 @@ BY_NAME: dict[str, Table] = {
     **reduction.BY_NAME,
     **linalg.BY_NAME,
     **factorization.BY_NAME,
+    **convolution.BY_NAME,
+    **padding.BY_NAME,
+    **pooling.BY_NAME,
 }
 
 

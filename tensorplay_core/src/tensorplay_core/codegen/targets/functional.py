@@ -223,12 +223,18 @@ def is_public(context: CodegenContext, name: str) -> bool:
 def _nn(context: CodegenContext) -> dict[str, list[str]]:
     """Returns what is in ``tp.nn.functional``: the functions of ``python_module: nn``, and those tagged so."""
     modules: dict[str, list[str]] = {}
+    for name, module in context.nn_functions.items():
+        modules.setdefault(module, []).append(name)
     for function in context.contract.functions:
-        if is_generated(context, function) and ("nn" in function.tags or function.python_module == "nn"):
+        if ("nn" not in function.tags and function.python_module != "nn") or function.name in context.nn_functions:
+            continue
+        if is_generated(context, function):
             flag = inplace_flag.TAG in function.tags and function.inplace
             kind, name = ("inplace", f"{function.name}_") if flag else ("functional", function.name)
             names = modules.setdefault(context.module(f"_generated_{kind}_{function.family}"), [])
             names += [name, *_aliases(context, function)]
+        elif function.name in context.handwritten and function is context.overloads(function)[0]:
+            modules.setdefault(context.handwritten[function.name], []).append(function.name)
     return modules
 
 

@@ -98,6 +98,11 @@ class Plan:
             else:
                 cell = f"v := {x}._version or version_of({x})"
                 condition = self.only_if_read(entry, edges)
+                argument = self.derivative.schema.argument(entry.name)
+                if argument is not None and argument.type.is_optional:
+                    present = f"{x} is not None"
+                    condition = f"{condition[: -len(' else None')]} and {present}" if condition else f" if {present}"
+                    condition += " else None"
                 items.append(f"({x}._array, {types[entry.name]}, {node}, {cell}, v[0]){condition}")
         return items
 

@@ -13,14 +13,17 @@ from typing import Any
 
 from tensorplay_core.testing.references import (
     activation,
+    convolution,
     creation,
     elementary,
     factorization,
     indexing,
     linalg,
     nn,
+    padding,
     parts,
     pointwise,
+    pooling,
     products,
     reduction,
     scans,
@@ -57,6 +60,9 @@ _FAMILIES = (
     statistics,
     factorization,
     products,
+    convolution,
+    padding,
+    pooling,
 )
 _TABLE: dict[str, Reference] = {name: entry for family in _FAMILIES for name, entry in family.REFERENCES.items()}
 
