@@ -95,7 +95,18 @@ def sliced(x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int =
     return torch.ops.aten.slice(x, dim, start, end, step)
 
 
+def standardized(x: Any, weight: Any, bias: Any, dim: Any, eps: float) -> Any:
+    mean, var = x.mean(dim, True), x.var(dim, unbiased=False, keepdim=True)
+    y = (x - mean) * torch.rsqrt(var + eps) * (1 if weight is None else weight)
+    return (y if bias is None else y + bias), mean, var
+
+
+FUNCTIONAL = ("batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm")
+"""Operators that torch.nn.functional has with other arguments than torch."""
+
 REFERENCES: dict[str, Any] = {
+    **{name: getattr(torch.nn.functional, name) for name in FUNCTIONAL},
+    "_standardize": standardized,
     "index": indexed,
     "index_backward": index_backward,
     "select_backward": torch.ops.aten.select_backward,

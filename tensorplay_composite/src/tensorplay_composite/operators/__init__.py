@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tensorplay_composite.operators import indexing, loss, nn, pointwise, reduction, view
+from tensorplay_composite.operators import indexing, loss, nn, normalization, pointwise, reduction, view
 
 KERNELS: dict[str, Callable[..., Any]] = {
     "add": pointwise.add,
@@ -23,6 +23,13 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "log_softmax": nn.log_softmax,
     "linear": nn.linear,
     "cross_entropy": loss.cross_entropy,
+    "_standardize": normalization._standardize,
+    "_standardize_backward": normalization._standardize_backward,
+    "batch_norm": normalization.batch_norm,
+    "group_norm": normalization.group_norm,
+    "instance_norm": normalization.instance_norm,
+    "layer_norm": normalization.layer_norm,
+    "rms_norm": normalization.rms_norm,
     "index_put_": indexing.index_put_,
     "index_put": indexing.index_put,
     "index_select": indexing.index_select,

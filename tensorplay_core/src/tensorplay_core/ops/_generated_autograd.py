@@ -8,6 +8,7 @@ from tensorplay_core.ops import _generated_nodes_creation as creation_nodes
 from tensorplay_core.ops import _generated_nodes_indexing as indexing_nodes
 from tensorplay_core.ops import _generated_nodes_linalg as linalg_nodes
 from tensorplay_core.ops import _generated_nodes_nn as nn_nodes
+from tensorplay_core.ops import _generated_nodes_normalization as normalization_nodes
 from tensorplay_core.ops import _generated_nodes_pointwise as pointwise_nodes
 from tensorplay_core.ops import _generated_nodes_reduction as reduction_nodes
 from tensorplay_core.ops import _generated_nodes_view as view_nodes
@@ -16,6 +17,7 @@ from tensorplay_core.ops import _generated_schemas_creation as creation
 from tensorplay_core.ops import _generated_schemas_indexing as indexing
 from tensorplay_core.ops import _generated_schemas_linalg as linalg
 from tensorplay_core.ops import _generated_schemas_nn as nn
+from tensorplay_core.ops import _generated_schemas_normalization as normalization
 from tensorplay_core.ops import _generated_schemas_pointwise as pointwise
 from tensorplay_core.ops import _generated_schemas_reduction as reduction
 from tensorplay_core.ops import _generated_schemas_view as view
@@ -42,6 +44,8 @@ NODES = (
     (linalg.MATMUL, linalg_nodes.MatmulBackward),
     (nn.SOFTMAX, nn_nodes.SoftmaxBackward),
     (nn.LOG_SOFTMAX, nn_nodes.LogSoftmaxBackward),
+    (normalization._STANDARDIZE, normalization_nodes._StandardizeBackward),
+    (normalization._STANDARDIZE_BACKWARD, normalization_nodes._StandardizeBackwardBackward),
     (pointwise.ADD, pointwise_nodes.AddBackward),
     (pointwise.SUB, pointwise_nodes.SubBackward),
     (pointwise.MUL, pointwise_nodes.MulBackward),

@@ -48,6 +48,15 @@ from tensorplay_core.ops._generated_functional_nn import (
     log_softmax,
     softmax,
 )
+from tensorplay_core.ops._generated_functional_normalization import (
+    _standardize,
+    _standardize_backward,
+    batch_norm,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    rms_norm,
+)
 from tensorplay_core.ops._generated_functional_pointwise import (
     abs,
     absolute,
@@ -148,6 +157,8 @@ from tensorplay_core.ops.indexing import (
 )
 
 __all__ = [
+    "_standardize",
+    "_standardize_backward",
     "_to_copy",
     "abs",
     "absolute",
@@ -157,6 +168,7 @@ __all__ = [
     "as_strided",
     "as_strided_scatter",
     "as_tensor",
+    "batch_norm",
     "cat",
     "chunk",
     "clone",
@@ -184,6 +196,7 @@ __all__ = [
     "full_like",
     "gather",
     "ge",
+    "group_norm",
     "gt",
     "hardsigmoid",
     "hardswish",
@@ -191,6 +204,8 @@ __all__ = [
     "index_backward",
     "index_put",
     "index_select",
+    "instance_norm",
+    "layer_norm",
     "le",
     "leaky_relu",
     "linear",
@@ -228,6 +243,7 @@ __all__ = [
     "reciprocal",
     "relu",
     "reshape",
+    "rms_norm",
     "rsqrt",
     "scatter",
     "scatter_add",

@@ -11,6 +11,7 @@ from tensorplay_core.ops import _generated_schemas_creation as creation
 from tensorplay_core.ops import _generated_schemas_indexing as indexing
 from tensorplay_core.ops import _generated_schemas_linalg as linalg
 from tensorplay_core.ops import _generated_schemas_nn as nn
+from tensorplay_core.ops import _generated_schemas_normalization as normalization
 from tensorplay_core.ops import _generated_schemas_pointwise as pointwise
 from tensorplay_core.ops import _generated_schemas_reduction as reduction
 from tensorplay_core.ops import _generated_schemas_view as view
@@ -48,6 +49,8 @@ BY_RULE: tuple[tuple[Operator, str, str], ...] = (
     (nn.LINEAR, "linear", "default"),
     (nn.SOFTMAX, "dimwise", "keep"),
     (nn.LOG_SOFTMAX, "dimwise", "keep"),
+    (normalization._STANDARDIZE, "standardize", "default"),
+    (normalization._STANDARDIZE_BACKWARD, "standardize_backward", "default"),
     (pointwise.ADD, "broadcast", "default"),
     (pointwise.SUB, "broadcast", "default"),
     (pointwise.MUL, "broadcast", "default"),
@@ -122,6 +125,11 @@ LEFT_TO_COMPOSITE: tuple[Operator, ...] = (
     indexing.SCATTER_ADD,
     indexing.TAKE,
     nn.CROSS_ENTROPY,
+    normalization.LAYER_NORM,
+    normalization.RMS_NORM,
+    normalization.GROUP_NORM,
+    normalization.INSTANCE_NORM,
+    normalization.BATCH_NORM,
     view.SPLIT,
     view.SPLIT_SIZES,
     view.CHUNK,

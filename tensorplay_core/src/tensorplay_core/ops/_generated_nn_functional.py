@@ -20,6 +20,15 @@ from tensorplay_core.ops._generated_functional_nn import (
     log_softmax,
     softmax,
 )
+from tensorplay_core.ops._generated_functional_normalization import (
+    _standardize,
+    _standardize_backward,
+    batch_norm,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    rms_norm,
+)
 from tensorplay_core.ops._generated_functional_pointwise import (
     relu,
     sigmoid,
@@ -27,15 +36,22 @@ from tensorplay_core.ops._generated_functional_pointwise import (
 )
 
 __all__ = [
+    "_standardize",
+    "_standardize_backward",
+    "batch_norm",
     "cross_entropy",
     "elu",
+    "group_norm",
     "hardsigmoid",
     "hardswish",
+    "instance_norm",
+    "layer_norm",
     "leaky_relu",
     "linear",
     "log_softmax",
     "mish",
     "relu",
+    "rms_norm",
     "selu",
     "sigmoid",
     "silu",

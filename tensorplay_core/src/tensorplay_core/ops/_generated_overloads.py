@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tensorplay_core.ops._generated_overloads_indexing import IndexingOverloads
     from tensorplay_core.ops._generated_overloads_linalg import LinalgOverloads
     from tensorplay_core.ops._generated_overloads_nn import NnOverloads
+    from tensorplay_core.ops._generated_overloads_normalization import NormalizationOverloads
     from tensorplay_core.ops._generated_overloads_pointwise import PointwiseOverloads
     from tensorplay_core.ops._generated_overloads_reduction import ReductionOverloads
     from tensorplay_core.ops._generated_overloads_view import ViewOverloads
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         IndexingOverloads,
         LinalgOverloads,
         NnOverloads,
+        NormalizationOverloads,
         PointwiseOverloads,
         ReductionOverloads,
         ViewOverloads,

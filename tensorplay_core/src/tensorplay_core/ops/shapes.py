@@ -30,6 +30,7 @@ from tensorplay_core.ops.shape_checks import (
     shape_of,
 )
 from tensorplay_core.ops.shapes_indexing import cat, index, index_put, input_sizes, select, slice, unknown
+from tensorplay_core.ops.shapes_normalization import standardize, standardize_backward
 from tensorplay_core.ops.shapes_view import (
     as_strided,
     as_strided_scatter,
@@ -362,6 +363,8 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "slice_scatter": slice_scatter,
     "split_with_sizes": split_with_sizes,
     "squeeze": squeeze,
+    "standardize": standardize,
+    "standardize_backward": standardize_backward,
     "transpose": transpose,
     "unbind": unbind,
     "unknown": unknown,

@@ -64,6 +64,13 @@ DOMAINS: dict[str, dict[str, Domain]] = {
 KINDS: dict[str, str] = {
     **dict.fromkeys(("cross_entropy", "log_softmax", "rand", "randn", "softmax"), "f"),
     "mean": "fc",
+    **dict.fromkeys(
+        (
+            *("_standardize", "_standardize_backward", "batch_norm", "group_norm", "instance_norm"),
+            *("layer_norm", "rms_norm"),
+        ),
+        "f",
+    ),
 }
 
 # The tags of operators that refuse complex numbers.

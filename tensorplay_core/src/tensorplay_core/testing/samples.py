@@ -12,6 +12,7 @@ from tensorplay_core.errors import ArgumentError
 from tensorplay_core.testing import sample_rules as first
 from tensorplay_core.testing import sample_rules_indexing as indexing
 from tensorplay_core.testing import sample_rules_more as more
+from tensorplay_core.testing import sample_rules_normalization as normalization
 from tensorplay_core.testing.sample_features import completed
 from tensorplay_core.testing.sample_maker import DOMAINS, KINDS, Described, Maker
 from tensorplay_core.testing.sample_specs import Domain, Named, Sample, TensorSpec
@@ -43,7 +44,11 @@ BY_RULE: dict[str, Table] = {
 }
 
 # Operators whose arguments mean more than a shape rule knows.
-BY_NAME: dict[str, Table] = {"cross_entropy": more.cross_entropy, **indexing.BY_NAME}
+BY_NAME: dict[str, Table] = {
+    "cross_entropy": more.cross_entropy,
+    **indexing.BY_NAME,
+    **normalization.BY_NAME,
+}
 
 
 def samples(op: Described, *, dtype: str = "float64", seed: int = 0) -> Iterator[Sample]:
