@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tensorplay_composite.operators import indexing, loss, nn, normalization, pointwise, reduction, view
+from tensorplay_composite.operators import indexing, loss, losses, nn, normalization, pointwise, reduction, view
 
 KERNELS: dict[str, Callable[..., Any]] = {
     "add": pointwise.add,
@@ -21,8 +21,26 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "mean": reduction.mean,
     "softmax": nn.softmax,
     "log_softmax": nn.log_softmax,
+    "softmin": nn.softmin,
     "linear": nn.linear,
     "cross_entropy": loss.cross_entropy,
+    "nll_loss": loss.nll_loss,
+    "_cross_entropy": loss._cross_entropy,
+    "_cross_entropy_backward": loss._cross_entropy_backward,
+    "binary_cross_entropy": losses.binary_cross_entropy,
+    "binary_cross_entropy_with_logits": losses.binary_cross_entropy_with_logits,
+    "cosine_embedding_loss": losses.cosine_embedding_loss,
+    "gaussian_nll_loss": losses.gaussian_nll_loss,
+    "hinge_embedding_loss": losses.hinge_embedding_loss,
+    "huber_loss": losses.huber_loss,
+    "kl_div": losses.kl_div,
+    "l1_loss": losses.l1_loss,
+    "margin_ranking_loss": losses.margin_ranking_loss,
+    "mse_loss": losses.mse_loss,
+    "poisson_nll_loss": losses.poisson_nll_loss,
+    "smooth_l1_loss": losses.smooth_l1_loss,
+    "soft_margin_loss": losses.soft_margin_loss,
+    "triplet_margin_loss": losses.triplet_margin_loss,
     "_standardize": normalization._standardize,
     "_standardize_backward": normalization._standardize_backward,
     "batch_norm": normalization.batch_norm,

@@ -7,6 +7,7 @@ from tensorplay_core.ops import _generated_nodes_activation as activation_nodes
 from tensorplay_core.ops import _generated_nodes_creation as creation_nodes
 from tensorplay_core.ops import _generated_nodes_indexing as indexing_nodes
 from tensorplay_core.ops import _generated_nodes_linalg as linalg_nodes
+from tensorplay_core.ops import _generated_nodes_loss as loss_nodes
 from tensorplay_core.ops import _generated_nodes_nn as nn_nodes
 from tensorplay_core.ops import _generated_nodes_normalization as normalization_nodes
 from tensorplay_core.ops import _generated_nodes_pointwise as pointwise_nodes
@@ -16,6 +17,7 @@ from tensorplay_core.ops import _generated_schemas_activation as activation
 from tensorplay_core.ops import _generated_schemas_creation as creation
 from tensorplay_core.ops import _generated_schemas_indexing as indexing
 from tensorplay_core.ops import _generated_schemas_linalg as linalg
+from tensorplay_core.ops import _generated_schemas_loss as loss
 from tensorplay_core.ops import _generated_schemas_nn as nn
 from tensorplay_core.ops import _generated_schemas_normalization as normalization
 from tensorplay_core.ops import _generated_schemas_pointwise as pointwise
@@ -42,6 +44,9 @@ NODES = (
     (indexing.SLICE_BACKWARD, indexing_nodes.SliceBackwardBackward),
     (indexing.INDEX_PUT_, indexing_nodes.IndexPutBackward),
     (linalg.MATMUL, linalg_nodes.MatmulBackward),
+    (loss._BINARY_CROSS_ENTROPY, loss_nodes._BinaryCrossEntropyBackward),
+    (loss._CROSS_ENTROPY, loss_nodes._CrossEntropyBackward),
+    (loss._CROSS_ENTROPY_BACKWARD, loss_nodes._CrossEntropyBackwardBackward),
     (nn.SOFTMAX, nn_nodes.SoftmaxBackward),
     (nn.LOG_SOFTMAX, nn_nodes.LogSoftmaxBackward),
     (normalization._STANDARDIZE, normalization_nodes._StandardizeBackward),

@@ -10,6 +10,7 @@ from tensorplay_core.ops import _generated_schemas_activation as activation
 from tensorplay_core.ops import _generated_schemas_creation as creation
 from tensorplay_core.ops import _generated_schemas_indexing as indexing
 from tensorplay_core.ops import _generated_schemas_linalg as linalg
+from tensorplay_core.ops import _generated_schemas_loss as loss
 from tensorplay_core.ops import _generated_schemas_nn as nn
 from tensorplay_core.ops import _generated_schemas_normalization as normalization
 from tensorplay_core.ops import _generated_schemas_pointwise as pointwise
@@ -46,6 +47,9 @@ BY_RULE: tuple[tuple[Operator, str, str], ...] = (
     (indexing.INDEX_PUT_, "index_put", "self"),
     (indexing.NONZERO, "unknown", "index"),
     (linalg.MATMUL, "matmul", "default"),
+    (loss._BINARY_CROSS_ENTROPY, "broadcast", "float"),
+    (loss._CROSS_ENTROPY, "cross_entropy_rows", "keep"),
+    (loss._CROSS_ENTROPY_BACKWARD, "cross_entropy_rows_backward", "keep"),
     (nn.LINEAR, "linear", "default"),
     (nn.SOFTMAX, "dimwise", "keep"),
     (nn.LOG_SOFTMAX, "dimwise", "keep"),
@@ -124,7 +128,23 @@ LEFT_TO_COMPOSITE: tuple[Operator, ...] = (
     indexing.SCATTER_VALUE,
     indexing.SCATTER_ADD,
     indexing.TAKE,
+    loss.MSE_LOSS,
+    loss.L1_LOSS,
+    loss.SMOOTH_L1_LOSS,
+    loss.HUBER_LOSS,
+    loss.NLL_LOSS,
+    loss.BINARY_CROSS_ENTROPY,
+    loss.BINARY_CROSS_ENTROPY_WITH_LOGITS,
+    loss.KL_DIV,
+    loss.GAUSSIAN_NLL_LOSS,
+    loss.POISSON_NLL_LOSS,
+    loss.HINGE_EMBEDDING_LOSS,
+    loss.MARGIN_RANKING_LOSS,
+    loss.COSINE_EMBEDDING_LOSS,
+    loss.TRIPLET_MARGIN_LOSS,
+    loss.SOFT_MARGIN_LOSS,
     nn.CROSS_ENTROPY,
+    nn.SOFTMIN,
     normalization.LAYER_NORM,
     normalization.RMS_NORM,
     normalization.GROUP_NORM,

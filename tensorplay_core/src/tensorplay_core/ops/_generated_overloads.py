@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tensorplay_core.ops._generated_overloads_creation import CreationOverloads
     from tensorplay_core.ops._generated_overloads_indexing import IndexingOverloads
     from tensorplay_core.ops._generated_overloads_linalg import LinalgOverloads
+    from tensorplay_core.ops._generated_overloads_loss import LossOverloads
     from tensorplay_core.ops._generated_overloads_nn import NnOverloads
     from tensorplay_core.ops._generated_overloads_normalization import NormalizationOverloads
     from tensorplay_core.ops._generated_overloads_pointwise import PointwiseOverloads
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         CreationOverloads,
         IndexingOverloads,
         LinalgOverloads,
+        LossOverloads,
         NnOverloads,
         NormalizationOverloads,
         PointwiseOverloads,

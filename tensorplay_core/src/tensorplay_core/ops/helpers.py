@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensorplay_core.ops import _generated_functional as F
+from tensorplay_core.ops.helpers_loss import cross_entropy_double_backward  # noqa: F401
 from tensorplay_core.ops.helpers_normalization import standardize_backward, standardize_double_backward  # noqa: F401
 from tensorplay_core.ops.shape_checks import normalize_dim, normalize_dims
 from tensorplay_core.ops.shapes_view import extent, may_overlap

@@ -30,6 +30,7 @@ from tensorplay_core.ops.shape_checks import (
     shape_of,
 )
 from tensorplay_core.ops.shapes_indexing import cat, index, index_put, input_sizes, select, slice, unknown
+from tensorplay_core.ops.shapes_loss import cross_entropy_rows, cross_entropy_rows_backward
 from tensorplay_core.ops.shapes_normalization import standardize, standardize_backward
 from tensorplay_core.ops.shapes_view import (
     as_strided,
@@ -339,6 +340,8 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "as_strided_scatter": as_strided_scatter,
     "broadcast": broadcast,
     "cat": cat,
+    "cross_entropy_rows": cross_entropy_rows,
+    "cross_entropy_rows_backward": cross_entropy_rows_backward,
     "diagonal": diagonal,
     "diagonal_scatter": diagonal_scatter,
     "dimwise": dimwise,
