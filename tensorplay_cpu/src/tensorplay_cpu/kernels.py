@@ -7,7 +7,7 @@ import numpy as np
 
 from tensorplay_composite.arrays import ArrayDevice, Kernels, kernels
 from tensorplay_composite.arrays.device import native_dtypes
-from tensorplay_cpu import loss, normalization, pointwise, reduction, shape
+from tensorplay_cpu import attention, dropout, loss, normalization, pointwise, reduction, shape
 
 DEVICE = ArrayDevice(
     np,
@@ -21,4 +21,5 @@ def cpu_kernels() -> Kernels:
     """Returns the kernels of the CPU: the general ones, and in their place those that NumPy does better."""
     general = kernels(np, random=DEVICE.random)
     made = {**general, **pointwise.kernels(general), **reduction.kernels(general), **shape.kernels(general)}
-    return {**made, **normalization.kernels(general), **loss.kernels(general)}
+    made |= {**normalization.kernels(general), **loss.kernels(general), **attention.kernels(general)}
+    return {**made, **dropout.kernels(DEVICE.random)}

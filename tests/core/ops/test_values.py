@@ -76,7 +76,7 @@ def promised(op: Operator, dtype: tp.dtype, args: Any, kwargs: Any) -> tp.dtype:
         return kwargs["dtype"]
     if op.promote == "bool":
         return tp.bool
-    if op.promote == "index" or op.display_name == "randperm":
+    if op.promote == "index" or op.display_name in ("one_hot", "randperm"):
         return tp.int64
     if "creation" in op.tags:
         if op.display_name in ("arange", "full"):
@@ -112,7 +112,8 @@ def compare(op: Operator, actual: Any, expected: Any, dtype: tp.dtype, place: st
     results = actual if isinstance(actual, tuple) else (actual,)
     references = expected if isinstance(expected, tuple) else (expected,)
     for i, (found, wanted) in enumerate(zip(results, references, strict=True)):
-        wanted = as_dtype(wanted, tp.int64 if i and op.display_name == "max.dim" else dtype)
+        kind = np.asarray(wanted).dtype.kind if i else "f"  # of several results the others may be indices or a mask
+        wanted = as_dtype(wanted, {"i": tp.int64, "b": tp.bool}.get(kind, dtype))
         try:
             if op.display_name in RANDOM:
                 assert found.shape == wanted.shape

@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tensorplay_composite.operators import indexing, loss, losses, nn, normalization, pointwise, reduction, view
+from tensorplay_composite.operators import (
+    attention,
+    dropout,
+    indexing,
+    loss,
+    losses,
+    nn,
+    normalization,
+    pointwise,
+    reduction,
+    view,
+)
 
 KERNELS: dict[str, Callable[..., Any]] = {
     "add": pointwise.add,
@@ -24,6 +35,18 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "softmin": nn.softmin,
     "linear": nn.linear,
     "cross_entropy": loss.cross_entropy,
+    "native_dropout": dropout.native_dropout,
+    "native_dropout_backward": dropout.native_dropout_backward,
+    "dropout": dropout.dropout,
+    "dropout1d": dropout.dropout1d,
+    "dropout2d": dropout.dropout2d,
+    "dropout3d": dropout.dropout3d,
+    "alpha_dropout": dropout.alpha_dropout,
+    "embedding": attention.embedding,
+    "_embedding": attention._embedding,
+    "embedding_dense_backward": attention.embedding_dense_backward,
+    "one_hot": attention.one_hot,
+    "scaled_dot_product_attention": attention.scaled_dot_product_attention,
     "nll_loss": loss.nll_loss,
     "_cross_entropy": loss._cross_entropy,
     "_cross_entropy_backward": loss._cross_entropy_backward,

@@ -1,7 +1,7 @@
 """The cross entropy between logits and classes, and the likelihood of classes, with every option that PyTorch's have.
 
-Implicit: they are made of ``log_softmax``, ``index`` and sums, so their gradients are theirs. The usual call (indices, no
-weight) goes through ``_cross_entropy``, an operator that keeps nothing of the size of the logits.
+Implicit: they are made of ``log_softmax``, ``index`` and sums, so their gradients are theirs. The usual call (indices,
+no weight) goes through ``_cross_entropy``, an operator that keeps nothing of the size of the logits.
 """
 
 from __future__ import annotations

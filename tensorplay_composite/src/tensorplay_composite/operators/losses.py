@@ -167,7 +167,7 @@ def huber_loss(
 def gaussian_nll_loss(
     self: Tensor, target: Tensor, var: Tensor, full: bool = False, eps: float = 1e-06, reduction: str = "mean"
 ) -> Tensor:
-    """``0.5 * (log(var) + (self - target) ** 2 / var)``; the gradient of ``var`` ignores that it is at least ``eps``."""
+    """``0.5 * (log(var) + (self - target) ** 2 / var)``; the gradient ignores that ``var`` is at least ``eps``."""
     check_reduction("gaussian_nll_loss", reduction)
     if not eps > 0:
         raise ValueRangeError(f"gaussian_nll_loss: eps must be more than 0, got {eps}")
@@ -181,7 +181,9 @@ def gaussian_nll_loss(
                 + fix("give it the shape of the input, or one in which a size is 1 or the last one is missing.")
             )
     if v.numel() and not v.is_meta and F.max(-v).item() > 0:
-        raise ValueRangeError("gaussian_nll_loss: var has negative entry/entries" + fix("pass variances, not logarithms."))
+        raise ValueRangeError(
+            "gaussian_nll_loss: var has negative entry/entries" + fix("pass variances, not logarithms.")
+        )
     v = v + (F.maximum(v, eps) - v).detach()
     loss = (F.log(v) + F.square(x - t) / v) * 0.5
     if full:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 RULES: dict[str, tuple[str, ...]] = {
     "lower_precision_fp": (
+        "scaled_dot_product_attention",
         "matmul",
         "linear",
     ),

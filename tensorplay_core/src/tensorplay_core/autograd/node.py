@@ -302,9 +302,7 @@ def save(tensor: Any, of: Node | None = None) -> Saved | None:
     return saved
 
 
-def unpack(
-    saved: Saved, of: Node, name: str, graph: bool, own: bool = False, index: int | None = None
-) -> Tensor:
+def unpack(saved: Saved, of: Node, name: str, graph: bool, own: bool = False, index: int | None = None) -> Tensor:
     """Returns a saved tensor, after checking that nobody has written to it.
 
     Args:

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from tensorplay_core.ops import _generated_nodes_activation as activation_nodes
+from tensorplay_core.ops import _generated_nodes_attention as attention_nodes
 from tensorplay_core.ops import _generated_nodes_creation as creation_nodes
+from tensorplay_core.ops import _generated_nodes_dropout as dropout_nodes
 from tensorplay_core.ops import _generated_nodes_indexing as indexing_nodes
 from tensorplay_core.ops import _generated_nodes_linalg as linalg_nodes
 from tensorplay_core.ops import _generated_nodes_loss as loss_nodes
@@ -14,7 +16,9 @@ from tensorplay_core.ops import _generated_nodes_pointwise as pointwise_nodes
 from tensorplay_core.ops import _generated_nodes_reduction as reduction_nodes
 from tensorplay_core.ops import _generated_nodes_view as view_nodes
 from tensorplay_core.ops import _generated_schemas_activation as activation
+from tensorplay_core.ops import _generated_schemas_attention as attention
 from tensorplay_core.ops import _generated_schemas_creation as creation
+from tensorplay_core.ops import _generated_schemas_dropout as dropout
 from tensorplay_core.ops import _generated_schemas_indexing as indexing
 from tensorplay_core.ops import _generated_schemas_linalg as linalg
 from tensorplay_core.ops import _generated_schemas_loss as loss
@@ -34,10 +38,14 @@ NODES = (
     (activation.SELU, activation_nodes.SeluBackward),
     (activation.HARDSIGMOID, activation_nodes.HardsigmoidBackward),
     (activation.HARDSWISH, activation_nodes.HardswishBackward),
+    (attention._EMBEDDING, attention_nodes._EmbeddingBackward),
+    (attention.EMBEDDING_DENSE_BACKWARD, attention_nodes.EmbeddingDenseBackwardBackward),
     (creation._TO_COPY, creation_nodes._ToCopyBackward),
     (creation.COPY_, creation_nodes.CopyBackward),
     (creation.FILL_, creation_nodes.FillBackward),
     (creation.ZERO_, creation_nodes.ZeroBackward),
+    (dropout.NATIVE_DROPOUT, dropout_nodes.NativeDropoutBackward),
+    (dropout.NATIVE_DROPOUT_BACKWARD, dropout_nodes.NativeDropoutBackwardBackward),
     (indexing.INDEX, indexing_nodes.IndexBackward),
     (indexing.INDEX_BACKWARD, indexing_nodes.IndexBackwardBackward),
     (indexing.SELECT_BACKWARD, indexing_nodes.SelectBackwardBackward),

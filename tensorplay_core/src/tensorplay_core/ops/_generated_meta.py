@@ -7,7 +7,9 @@ from typing import Any
 
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.ops import _generated_schemas_activation as activation
+from tensorplay_core.ops import _generated_schemas_attention as attention
 from tensorplay_core.ops import _generated_schemas_creation as creation
+from tensorplay_core.ops import _generated_schemas_dropout as dropout
 from tensorplay_core.ops import _generated_schemas_indexing as indexing
 from tensorplay_core.ops import _generated_schemas_linalg as linalg
 from tensorplay_core.ops import _generated_schemas_loss as loss
@@ -28,6 +30,8 @@ BY_RULE: tuple[tuple[Operator, str, str], ...] = (
     (activation.SELU, "same", "float"),
     (activation.HARDSIGMOID, "same", "float"),
     (activation.HARDSWISH, "same", "float"),
+    (attention._EMBEDDING, "embedding", "keep"),
+    (attention.EMBEDDING_DENSE_BACKWARD, "embedding_backward", "keep"),
     (creation.EMPTY, "sized", "created"),
     (creation.ZEROS, "sized", "created"),
     (creation.ONES, "sized", "created"),
@@ -100,6 +104,8 @@ BY_RULE: tuple[tuple[Operator, str, str], ...] = (
 )
 """Operator, shape rule, rule of the result's dtype."""
 HANDWRITTEN: tuple[tuple[Operator, Any], ...] = (
+    (dropout.NATIVE_DROPOUT, kernels.native_dropout),
+    (dropout.NATIVE_DROPOUT_BACKWARD, kernels.native_dropout_backward),
     (pointwise.CLONE, kernels.clone),
     (reduction.MAX_DIM, kernels.max_dim),
     (view.RESHAPE, kernels.reshape),
@@ -116,7 +122,15 @@ HANDWRITTEN: tuple[tuple[Operator, Any], ...] = (
     (view.SPLIT_WITH_SIZES, kernels.split_with_sizes),
 )
 LEFT_TO_COMPOSITE: tuple[Operator, ...] = (
+    attention.EMBEDDING,
+    attention.ONE_HOT,
+    attention.SCALED_DOT_PRODUCT_ATTENTION,
     creation._TO_COPY,
+    dropout.DROPOUT,
+    dropout.DROPOUT1D,
+    dropout.DROPOUT2D,
+    dropout.DROPOUT3D,
+    dropout.ALPHA_DROPOUT,
     indexing.INDEX_PUT,
     indexing.INDEX_SELECT,
     indexing.MASKED_SELECT,

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tensorplay_core.ops._generated_overloads_activation import ActivationOverloads
+    from tensorplay_core.ops._generated_overloads_attention import AttentionOverloads
     from tensorplay_core.ops._generated_overloads_creation import CreationOverloads
+    from tensorplay_core.ops._generated_overloads_dropout import DropoutOverloads
     from tensorplay_core.ops._generated_overloads_indexing import IndexingOverloads
     from tensorplay_core.ops._generated_overloads_linalg import LinalgOverloads
     from tensorplay_core.ops._generated_overloads_loss import LossOverloads
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
 
     class GeneratedOverloads(
         ActivationOverloads,
+        AttentionOverloads,
         CreationOverloads,
+        DropoutOverloads,
         IndexingOverloads,
         LinalgOverloads,
         LossOverloads,

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensorplay_core.ops import _generated_functional as F
+from tensorplay_core.ops.helpers_attention import embedding_gradient_rows  # noqa: F401
+from tensorplay_core.ops.helpers_dropout import dropout_gradient  # noqa: F401
 from tensorplay_core.ops.helpers_loss import cross_entropy_double_backward  # noqa: F401
 from tensorplay_core.ops.helpers_normalization import standardize_backward, standardize_double_backward  # noqa: F401
 from tensorplay_core.ops.shape_checks import normalize_dim, normalize_dims

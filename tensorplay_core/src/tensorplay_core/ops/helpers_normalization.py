@@ -1,7 +1,7 @@
 """What the derivatives of normalisation are written in.
 
-With ``r = 1 / sqrt(var + eps)`` and ``h = (x - mean) * r`` the gradients of ``h * weight + bias`` are
-``r * (g - mean(g) - h * mean(g * h))`` for the input, where ``g = grad * weight``, and ``grad * h`` and ``grad``, summed, for
+With ``r = 1 / sqrt(var + eps)`` and ``h = (x - mean) * r`` the gradients of ``h * weight + bias`` are, where
+``g = grad * weight``, ``r * (g - mean(g) - h * mean(g * h))`` for the input, and sums of ``grad * h`` and of ``grad`` for
 the other two. The statistics are results with gradients of their own, so what depends on the input by way of them is
 theirs to carry, and each formula takes them as they are given.
 """
@@ -60,8 +60,8 @@ def standardize_double_backward(
 ) -> tuple[Maybe, Maybe, Maybe, Maybe, Maybe]:
     """The gradients of ``_standardize_backward``, whose results depend on ``h`` and on ``r`` besides the gradient.
 
-    With ``v``, ``u`` and ``t`` the gradients of its three results, and ``P(a) = a - mean(a) - h * mean(a * h)``, it is the
-    derivative of ``sum(v * r * P(g)) + sum(u * grad * h) + sum(t * grad)``.
+    With ``v``, ``u`` and ``t`` the gradients of its three results, and ``P(a) = a - mean(a) - h * mean(a * h)``,
+    these are the derivatives of ``sum(v * r * P(g)) + sum(u * grad * h) + sum(t * grad)``.
     """
     v, u, t = (one if wanted else None for one, wanted in zip(grads, output_mask, strict=True))
     rstd = F.rsqrt(var + eps)

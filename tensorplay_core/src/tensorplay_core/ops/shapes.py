@@ -29,6 +29,8 @@ from tensorplay_core.ops.shape_checks import (
     normalize_dims,
     shape_of,
 )
+from tensorplay_core.ops.shapes_attention import embedding, embedding_backward
+from tensorplay_core.ops.shapes_dropout import dropout, dropout_backward
 from tensorplay_core.ops.shapes_indexing import cat, index, index_put, input_sizes, select, slice, unknown
 from tensorplay_core.ops.shapes_loss import cross_entropy_rows, cross_entropy_rows_backward
 from tensorplay_core.ops.shapes_normalization import standardize, standardize_backward
@@ -345,6 +347,10 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "diagonal": diagonal,
     "diagonal_scatter": diagonal_scatter,
     "dimwise": dimwise,
+    "dropout": dropout,
+    "dropout_backward": dropout_backward,
+    "embedding": embedding,
+    "embedding_backward": embedding_backward,
     "expand": expand,
     "eye": eye,
     "flip": flip,

@@ -55,6 +55,9 @@ DOMAINS: dict[str, dict[str, Domain]] = {
     "minimum": {"self": EVEN, "other": ODD},
     "sqrt": {"self": POSITIVE},
     "rsqrt": {"self": POSITIVE},
+    "_binary_cross_entropy": {"self": Domain((1, 7))},
+    "margin_ranking_loss": {"input1": EVEN, "input2": ODD},
+    **{name: {"self": EVEN, "target": ODD} for name in ("huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss")},
     "hardsigmoid": {"self": ODD},  # kinks at -3 and 3
     "hardswish": {"self": ODD},
     "pow": {"self": BASE, "exponent": EXPONENT},
@@ -63,10 +66,23 @@ DOMAINS: dict[str, dict[str, Domain]] = {
 # The kinds of dtype an operator takes: b bool, u unsigned, i signed, f floating, c complex; all where it is not listed.
 KINDS: dict[str, str] = {
     **dict.fromkeys(("cross_entropy", "log_softmax", "rand", "randn", "softmax"), "f"),
-    "mean": "fc",
+    **dict.fromkeys(("dropout", "dropout1d", "dropout2d", "dropout3d", "embedding_dense_backward", "mean"), "fc"),
+    **dict.fromkeys(("native_dropout", "native_dropout_backward"), "fc"),
+    **dict.fromkeys(("alpha_dropout", "scaled_dot_product_attention"), "f"),
+    "one_hot": "ui",
     **dict.fromkeys(
         (
             *("_standardize", "_standardize_backward", "batch_norm", "group_norm", "instance_norm"),
+            *(
+                "_binary_cross_entropy",
+                "_cross_entropy",
+                "_cross_entropy_backward",
+                "binary_cross_entropy",
+                "binary_cross_entropy_with_logits",
+            ),
+            *("cosine_embedding_loss", "gaussian_nll_loss", "hinge_embedding_loss", "huber_loss", "kl_div"),
+            *("l1_loss", "margin_ranking_loss", "mse_loss", "nll_loss", "poisson_nll_loss"),
+            *("smooth_l1_loss", "soft_margin_loss", "softmin", "triplet_margin_loss"),
             *("layer_norm", "rms_norm"),
         ),
         "f",

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator
 
 from tensorplay_core.errors import ArgumentError
 from tensorplay_core.testing import sample_rules as first
+from tensorplay_core.testing import sample_rules_attention as attention
 from tensorplay_core.testing import sample_rules_indexing as indexing
+from tensorplay_core.testing import sample_rules_loss as loss
 from tensorplay_core.testing import sample_rules_more as more
 from tensorplay_core.testing import sample_rules_normalization as normalization
 from tensorplay_core.testing.sample_features import completed
@@ -47,7 +49,10 @@ BY_RULE: dict[str, Table] = {
 BY_NAME: dict[str, Table] = {
     "cross_entropy": more.cross_entropy,
     **indexing.BY_NAME,
+    **attention.BY_NAME,
+    **loss.BY_NAME,
     **normalization.BY_NAME,
+    "softmin": first.dimwise,
 }
 
 

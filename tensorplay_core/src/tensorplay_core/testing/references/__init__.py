@@ -13,9 +13,11 @@ from typing import Any
 
 from tensorplay_core.testing.references import (
     activation,
+    attention,
     creation,
     indexing,
     linalg,
+    losses,
     nn,
     normalization,
     parts,
@@ -33,7 +35,21 @@ from tensorplay_core.types.dtype import by_name
 __all__ = ["PROPERTIES", "UNSPECIFIED", "Array", "Mismatch", "Reference", "names", "reference"]
 
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
-_FAMILIES = (activation, creation, indexing, linalg, nn, normalization, parts, pointwise, reduction, scatter, views)
+_FAMILIES = (
+    activation,
+    attention,
+    creation,
+    indexing,
+    linalg,
+    losses,
+    nn,
+    normalization,
+    parts,
+    pointwise,
+    reduction,
+    scatter,
+    views,
+)
 _TABLE: dict[str, Reference] = {name: entry for family in _FAMILIES for name, entry in family.REFERENCES.items()}
 
 
