@@ -25,6 +25,7 @@ OPERATORS = {op.display_name: op for op in REGISTRY.operators.values() if op.nam
 DTYPES = ("bool", "uint8", "int8", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 COUNTS: Counter[str] = Counter()
 CREATED = {"empty", "rand", "randn", "randperm"}
+CREATED |= {"alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "native_dropout"}
 """Contents that are not comparable."""
 
 NAN_STAYS = "the sign of NaN is NaN here, as in the array API and NumPy; PyTorch makes it 0"
@@ -217,6 +218,41 @@ def max_pool_backward(function: Any, grad: Any, x: Any, *sizes: Any) -> Any:
     return torch.autograd.grad(max_pool(function, False, y, *sizes), y, grad, create_graph=True)[0]
 
 
+def standardized(x: Any, weight: Any, bias: Any, dim: Any, eps: float) -> Any:
+    mean, var = x.mean(dim, True), x.var(dim, unbiased=False, keepdim=True)
+    y = (x - mean) * torch.rsqrt(var + eps) * (1 if weight is None else weight)
+    return (y if bias is None else y + bias), mean, var
+
+
+def standardized_backward(
+    grad: Any, x: Any, mean: Any, var: Any, weight: Any, dim: Any, affine: Any, eps: float, mask: Any
+) -> Any:
+    rstd = torch.rsqrt(var + eps)
+    h = (x - mean) * rstd
+    g = grad if weight is None else grad * weight
+    sizes = (1,) * (x.ndim - len(affine)) + tuple(affine)
+    over = [d for d, n in enumerate(sizes) if n == 1]
+    sums = [one.sum(over, True) if over else one for one in (grad * h, grad)]
+    sums = [one.reshape(affine) if wanted else one for one, wanted in zip(sums, mask[1:], strict=True)]
+    results = (g - g.mean(dim, True) - h * (g * h).mean(dim, True)) * rstd, *sums
+    return tuple(one if wanted else one.new_zeros(0) for one, wanted in zip(results, mask, strict=True))
+
+
+def cross_entropy_backward(grad: Any, x: Any, target: Any, ignored: int, smoothing: float) -> Any:
+    kept = (target != ignored)[:, None]
+    hot = torch.nn.functional.one_hot(torch.where(target == ignored, 0, target), x.shape[1])
+    return (torch.softmax(x, 1) - hot * (1 - smoothing) - smoothing / x.shape[1]) * grad[:, None] * kept
+
+
+FUNCTIONAL = (
+    *("batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"),
+    *("binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "gaussian_nll_loss"),
+    *("hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss", "nll_loss"),
+    *("poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss"),
+    *("embedding", "one_hot", "scaled_dot_product_attention", "softmin"),
+)
+"""Operators that torch.nn.functional has with other arguments than torch."""
+
 REFERENCES: dict[str, Any] = {
     "sort": lambda x, dim=-1, descending=False: torch.sort(x, dim=dim, descending=descending, stable=True),
     "argsort": lambda x, dim=-1, descending=False: torch.argsort(x, dim=dim, descending=descending, stable=True),
@@ -230,6 +266,19 @@ REFERENCES: dict[str, Any] = {
     "tensordot": lambda a, b, first, second: torch.tensordot(a, b, (first, second)),
     "einsum": lambda equation, tensors, path=None: torch.einsum(equation, *tensors),
     "cdist": lambda a, b, p=2.0, mode=2: torch.cdist(a, b, p, MODES[mode]),
+    **{name: getattr(torch.nn.functional, name) for name in FUNCTIONAL},
+    "_standardize": standardized,
+    "_standardize_backward": standardized_backward,
+    "_binary_cross_entropy": lambda x, t: torch.nn.functional.binary_cross_entropy(x, t, reduction="none"),
+    "_cross_entropy": lambda x, t, ignored, smoothing: torch.nn.functional.cross_entropy(
+        x, t, ignore_index=ignored, label_smoothing=smoothing, reduction="none"
+    ),
+    "_cross_entropy_backward": cross_entropy_backward,
+    "_embedding": lambda weight, indices, padding, by_count: torch.nn.functional.embedding(
+        indices, weight, padding if padding >= 0 else None, scale_grad_by_freq=by_count
+    ),
+    "embedding_dense_backward": torch.ops.aten.embedding_dense_backward,
+    "native_dropout_backward": torch.ops.aten.native_dropout_backward,
     "index": indexed,
     "index_backward": index_backward,
     "select_backward": torch.ops.aten.select_backward,

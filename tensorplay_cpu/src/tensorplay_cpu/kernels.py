@@ -8,7 +8,11 @@ import numpy as np
 from tensorplay_composite.arrays import ArrayDevice, Kernels, kernels
 from tensorplay_composite.arrays.device import native_dtypes
 from tensorplay_cpu import (
+    attention,
+    dropout,
     elementary,
+    loss,
+    normalization,
     pointwise,
     reduction,
     shape,
@@ -27,5 +31,6 @@ DEVICE = ArrayDevice(
 def cpu_kernels() -> Kernels:
     """Returns the kernels of the CPU: the general ones, and in their place those that NumPy does better."""
     general = kernels(np, random=DEVICE.random)
-    families = (pointwise, elementary, reduction, shape, statistics, sorting)
-    return {**general, **{name: kernel for family in families for name, kernel in family.kernels(general).items()}}
+    families = (pointwise, reduction, shape, normalization, loss, attention, elementary, statistics, sorting)
+    own = {name: kernel for family in families for name, kernel in family.kernels(general).items()}
+    return {**general, **own, **dropout.kernels(DEVICE.random)}

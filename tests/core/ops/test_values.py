@@ -93,7 +93,7 @@ def promised(op: Operator, dtype: tp.dtype, args: Any, kwargs: Any) -> Any:
         return kwargs["dtype"]
     if op.promote == "bool":
         return tp.bool
-    if op.promote == "index" or op.display_name == "randperm":
+    if op.promote == "index" or op.display_name in ("one_hot", "randperm"):
         return tp.int64
     if "creation" in op.tags:
         if op.display_name in ("arange", "full"):
@@ -131,9 +131,11 @@ def compare(op: Operator, actual: Any, expected: Any, dtype: Any, place: str) ->
     for i, (found, wanted) in enumerate(zip(results, references, strict=True)):
         if op.display_name in RESULTS:
             own = RESULTS[op.display_name][i](dtype)
-        else:
-            own = dtype[i] if isinstance(dtype, tuple) else dtype
-        wanted = as_dtype(wanted, tp.int64 if i and op.display_name in INDICES else own)
+        elif isinstance(dtype, tuple):
+            own = dtype[i]
+        else:  # of several results the others may be indices or a mask
+            own = {"i": tp.int64, "b": tp.bool}.get(np.asarray(wanted).dtype.kind if i else "f", dtype)
+        wanted = as_dtype(wanted, own)
         try:
             if op.display_name in RANDOM:
                 assert found.shape == wanted.shape

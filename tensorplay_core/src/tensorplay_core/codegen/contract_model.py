@@ -149,6 +149,7 @@ class Derivative:
         not_differentiable: the tensor inputs that the record declares without a gradient.
         output_differentiability: one flag per output; where the record is silent, true for tensors.
         forward: forward-mode formulas, one per output.
+        takes_none: the gradient of a result that none reached is None in the formulas, not zeros.
         analysis: what the formulas read.
         location: where the record stands; for a symbolic one, the operator's.
         symbolic: nobody wrote it: it was found from the operator's ``math``.
@@ -162,6 +163,7 @@ class Derivative:
     analysis: Analysis = attrs.field(eq=False, repr=False)
     location: Location = attrs.field(eq=False, repr=False)
     symbolic: bool = False
+    takes_none: bool = False
 
     @property
     def schema(self) -> OpSchema:

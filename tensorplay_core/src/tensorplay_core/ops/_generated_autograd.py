@@ -4,14 +4,21 @@
 from __future__ import annotations
 
 from tensorplay_core.ops import _generated_nodes_activation as activation_nodes
+from tensorplay_core.ops import _generated_nodes_attention as attention_nodes
 from tensorplay_core.ops import _generated_nodes_combination as combination_nodes
+from tensorplay_core.ops import _generated_nodes_convolution as convolution_nodes
 from tensorplay_core.ops import _generated_nodes_creation as creation_nodes
+from tensorplay_core.ops import _generated_nodes_dropout as dropout_nodes
 from tensorplay_core.ops import _generated_nodes_exponential as exponential_nodes
 from tensorplay_core.ops import _generated_nodes_factorization as factorization_nodes
 from tensorplay_core.ops import _generated_nodes_indexing as indexing_nodes
 from tensorplay_core.ops import _generated_nodes_linalg as linalg_nodes
+from tensorplay_core.ops import _generated_nodes_loss as loss_nodes
 from tensorplay_core.ops import _generated_nodes_nn as nn_nodes
+from tensorplay_core.ops import _generated_nodes_normalization as normalization_nodes
+from tensorplay_core.ops import _generated_nodes_padding as padding_nodes
 from tensorplay_core.ops import _generated_nodes_pointwise as pointwise_nodes
+from tensorplay_core.ops import _generated_nodes_pooling as pooling_nodes
 from tensorplay_core.ops import _generated_nodes_reduction as reduction_nodes
 from tensorplay_core.ops import _generated_nodes_rounding as rounding_nodes
 from tensorplay_core.ops import _generated_nodes_scan as scan_nodes
@@ -20,14 +27,21 @@ from tensorplay_core.ops import _generated_nodes_statistics as statistics_nodes
 from tensorplay_core.ops import _generated_nodes_trigonometry as trigonometry_nodes
 from tensorplay_core.ops import _generated_nodes_view as view_nodes
 from tensorplay_core.ops import _generated_schemas_activation as activation
+from tensorplay_core.ops import _generated_schemas_attention as attention
 from tensorplay_core.ops import _generated_schemas_combination as combination
+from tensorplay_core.ops import _generated_schemas_convolution as convolution
 from tensorplay_core.ops import _generated_schemas_creation as creation
+from tensorplay_core.ops import _generated_schemas_dropout as dropout
 from tensorplay_core.ops import _generated_schemas_exponential as exponential
 from tensorplay_core.ops import _generated_schemas_factorization as factorization
 from tensorplay_core.ops import _generated_schemas_indexing as indexing
 from tensorplay_core.ops import _generated_schemas_linalg as linalg
+from tensorplay_core.ops import _generated_schemas_loss as loss
 from tensorplay_core.ops import _generated_schemas_nn as nn
+from tensorplay_core.ops import _generated_schemas_normalization as normalization
+from tensorplay_core.ops import _generated_schemas_padding as padding
 from tensorplay_core.ops import _generated_schemas_pointwise as pointwise
+from tensorplay_core.ops import _generated_schemas_pooling as pooling
 from tensorplay_core.ops import _generated_schemas_reduction as reduction
 from tensorplay_core.ops import _generated_schemas_rounding as rounding
 from tensorplay_core.ops import _generated_schemas_scan as scan
@@ -56,14 +70,20 @@ NODES = (
     (activation.LOG_SIGMOID, activation_nodes.LogSigmoidBackward),
     (activation.GELU, activation_nodes.GeluBackward),
     (activation.GELU_BACKWARD, activation_nodes.GeluBackwardBackward),
+    (attention._EMBEDDING, attention_nodes._EmbeddingBackward),
+    (attention.EMBEDDING_DENSE_BACKWARD, attention_nodes.EmbeddingDenseBackwardBackward),
     (combination.LERP, combination_nodes.LerpBackward),
     (combination.ADDCMUL, combination_nodes.AddcmulBackward),
     (combination.ADDCDIV, combination_nodes.AddcdivBackward),
     (combination.RSUB, combination_nodes.RsubBackward),
+    (convolution.CONVOLUTION, convolution_nodes.ConvolutionBackward),
+    (convolution.CONVOLUTION_BACKWARD, convolution_nodes.ConvolutionBackwardBackward),
     (creation._TO_COPY, creation_nodes._ToCopyBackward),
     (creation.COPY_, creation_nodes.CopyBackward),
     (creation.FILL_, creation_nodes.FillBackward),
     (creation.ZERO_, creation_nodes.ZeroBackward),
+    (dropout.NATIVE_DROPOUT, dropout_nodes.NativeDropoutBackward),
+    (dropout.NATIVE_DROPOUT_BACKWARD, dropout_nodes.NativeDropoutBackwardBackward),
     (exponential.EXP2, exponential_nodes.Exp2Backward),
     (exponential.LOG2, exponential_nodes.Log2Backward),
     (exponential.LOG10, exponential_nodes.Log10Backward),
@@ -103,8 +123,14 @@ NODES = (
     (linalg.ADDMV, linalg_nodes.AddmvBackward),
     (linalg.TRIL, linalg_nodes.TrilBackward),
     (linalg.TRIU, linalg_nodes.TriuBackward),
+    (loss._BINARY_CROSS_ENTROPY, loss_nodes._BinaryCrossEntropyBackward),
+    (loss._CROSS_ENTROPY, loss_nodes._CrossEntropyBackward),
+    (loss._CROSS_ENTROPY_BACKWARD, loss_nodes._CrossEntropyBackwardBackward),
     (nn.SOFTMAX, nn_nodes.SoftmaxBackward),
     (nn.LOG_SOFTMAX, nn_nodes.LogSoftmaxBackward),
+    (normalization._STANDARDIZE, normalization_nodes._StandardizeBackward),
+    (normalization._STANDARDIZE_BACKWARD, normalization_nodes._StandardizeBackwardBackward),
+    (padding.CONSTANT_PAD_ND, padding_nodes.ConstantPadNdBackward),
     (pointwise.ADD, pointwise_nodes.AddBackward),
     (pointwise.SUB, pointwise_nodes.SubBackward),
     (pointwise.MUL, pointwise_nodes.MulBackward),
@@ -133,6 +159,16 @@ NODES = (
     (pointwise.REAL, pointwise_nodes.RealBackward),
     (pointwise.WHERE, pointwise_nodes.WhereBackward),
     (pointwise.CLONE, pointwise_nodes.CloneBackward),
+    (pooling.MAX_POOL2D, pooling_nodes.MaxPool2dBackward),
+    (pooling.MAX_POOL2D_WITH_INDICES, pooling_nodes.MaxPool2dWithIndicesBackward),
+    (pooling.MAX_POOL2D_BACKWARD, pooling_nodes.MaxPool2dBackwardBackward),
+    (pooling.MAX_POOL3D, pooling_nodes.MaxPool3dBackward),
+    (pooling.MAX_POOL3D_WITH_INDICES, pooling_nodes.MaxPool3dWithIndicesBackward),
+    (pooling.MAX_POOL3D_BACKWARD, pooling_nodes.MaxPool3dBackwardBackward),
+    (pooling.AVG_POOL2D, pooling_nodes.AvgPool2dBackward),
+    (pooling.AVG_POOL2D_BACKWARD, pooling_nodes.AvgPool2dBackwardBackward),
+    (pooling.AVG_POOL3D, pooling_nodes.AvgPool3dBackward),
+    (pooling.AVG_POOL3D_BACKWARD, pooling_nodes.AvgPool3dBackwardBackward),
     (reduction.SUM, reduction_nodes.SumBackward),
     (reduction.MEAN, reduction_nodes.MeanBackward),
     (reduction.MAX, reduction_nodes.MaxBackward),

@@ -948,6 +948,11 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         tensor([[-0.5000, -0.5000]])
 
     """
+    try:
+        if not active.special:
+            return input._type.k_prelu(input, weight)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(PRELU, (input, weight))  # type: ignore[no-any-return]
 
 
@@ -966,4 +971,9 @@ def glu(input: Tensor, dim: int = -1, *, axis: int | None = None) -> Tensor:
     """
     if axis is not None:
         dim = second_name(dim, axis, "glu", "axis", -1)
+    try:
+        if not active.special:
+            return input._type.k_glu(input, dim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(GLU, (input, dim))  # type: ignore[no-any-return]

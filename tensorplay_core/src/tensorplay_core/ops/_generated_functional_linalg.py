@@ -786,6 +786,11 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08, 
     """
     if axis is not None:
         dim = second_name(dim, axis, "cosine_similarity", "axis", 1)
+    try:
+        if not active.special:
+            return x1._type.k_cosine_similarity(x1, x2, dim, eps)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(COSINE_SIMILARITY, (x1, x2, dim, eps))  # type: ignore[no-any-return]
 
 
@@ -810,6 +815,11 @@ def pairwise_distance(
     """
     if keepdims is not None:
         keepdim = second_name(keepdim, keepdims, "pairwise_distance", "keepdims")
+    try:
+        if not active.special:
+            return x1._type.k_pairwise_distance(x1, x2, p, eps, keepdim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(PAIRWISE_DISTANCE, (x1, x2, p, eps, keepdim))  # type: ignore[no-any-return]
 
 
@@ -826,4 +836,9 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, *
     """
     if axis is not None:
         dim = second_name(dim, axis, "normalize", "axis", 1)
+    try:
+        if not active.special:
+            return input._type.k_normalize(input, p, dim, eps)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(NORMALIZE, (input, p, dim, eps))  # type: ignore[no-any-return]

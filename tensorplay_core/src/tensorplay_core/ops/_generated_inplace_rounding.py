@@ -255,6 +255,20 @@ def clamp_(input: Tensor, min: Tensor | Number | None = None, max: Tensor | Numb
     The in-place form of :func:`clamp`: writes to ``input`` and returns it.
 
     """
+    try:
+        t = input._type
+        v = input._version
+        if (
+            not (active.special or active.inference or t.inference)
+            and (v is None or not v[1])
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
+        ):
+            t.k_clamp_(input._array, min._array, max._array)
+            if v is not None:
+                v[0] += 1
+            return input
+    except (AttributeError, Unresolved):  # raised before anything is written
+        pass
     return call(CLAMP_, (input, min, max))  # type: ignore[no-any-return]
 
 

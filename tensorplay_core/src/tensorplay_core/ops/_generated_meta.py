@@ -7,15 +7,22 @@ from typing import Any
 
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.ops import _generated_schemas_activation as activation
+from tensorplay_core.ops import _generated_schemas_attention as attention
 from tensorplay_core.ops import _generated_schemas_combination as combination
+from tensorplay_core.ops import _generated_schemas_convolution as convolution
 from tensorplay_core.ops import _generated_schemas_creation as creation
+from tensorplay_core.ops import _generated_schemas_dropout as dropout
 from tensorplay_core.ops import _generated_schemas_exponential as exponential
 from tensorplay_core.ops import _generated_schemas_factorization as factorization
 from tensorplay_core.ops import _generated_schemas_indexing as indexing
 from tensorplay_core.ops import _generated_schemas_linalg as linalg
 from tensorplay_core.ops import _generated_schemas_logical as logical
+from tensorplay_core.ops import _generated_schemas_loss as loss
 from tensorplay_core.ops import _generated_schemas_nn as nn
+from tensorplay_core.ops import _generated_schemas_normalization as normalization
+from tensorplay_core.ops import _generated_schemas_padding as padding
 from tensorplay_core.ops import _generated_schemas_pointwise as pointwise
+from tensorplay_core.ops import _generated_schemas_pooling as pooling
 from tensorplay_core.ops import _generated_schemas_reduction as reduction
 from tensorplay_core.ops import _generated_schemas_rounding as rounding
 from tensorplay_core.ops import _generated_schemas_scan as scan
@@ -47,10 +54,14 @@ BY_RULE: tuple[tuple[Operator, str, str], ...] = (
     (activation.GELU_BACKWARD, "gelu", "float"),
     (activation.PRELU, "prelu", "default"),
     (activation.GLU, "glu", "float"),
+    (attention._EMBEDDING, "embedding", "keep"),
+    (attention.EMBEDDING_DENSE_BACKWARD, "embedding_backward", "keep"),
     (combination.LERP, "broadcast", "float"),
     (combination.ADDCMUL, "broadcast", "default"),
     (combination.ADDCDIV, "broadcast", "float"),
     (combination.RSUB, "broadcast", "default"),
+    (convolution.CONVOLUTION, "convolution", "default"),
+    (convolution.CONVOLUTION_BACKWARD, "convolution_backward", "default"),
     (creation.EMPTY, "sized", "created"),
     (creation.ZEROS, "sized", "created"),
     (creation.ONES, "sized", "created"),
@@ -116,9 +127,15 @@ BY_RULE: tuple[tuple[Operator, str, str], ...] = (
     (logical.BITWISE_LEFT_SHIFT, "bitwise", "default"),
     (logical.BITWISE_RIGHT_SHIFT, "bitwise", "default"),
     (logical.ISCLOSE, "broadcast", "bool"),
+    (loss._BINARY_CROSS_ENTROPY, "broadcast", "float"),
+    (loss._CROSS_ENTROPY, "cross_entropy_rows", "keep"),
+    (loss._CROSS_ENTROPY_BACKWARD, "cross_entropy_rows_backward", "keep"),
     (nn.LINEAR, "linear", "default"),
     (nn.SOFTMAX, "dimwise", "keep"),
     (nn.LOG_SOFTMAX, "dimwise", "keep"),
+    (normalization._STANDARDIZE, "standardize", "default"),
+    (normalization._STANDARDIZE_BACKWARD, "standardize_backward", "default"),
+    (padding.CONSTANT_PAD_ND, "constant_pad_nd", "keep"),
     (pointwise.ADD, "broadcast", "default"),
     (pointwise.SUB, "broadcast", "default"),
     (pointwise.MUL, "broadcast", "default"),
@@ -152,6 +169,14 @@ BY_RULE: tuple[tuple[Operator, str, str], ...] = (
     (pointwise.GT, "broadcast", "bool"),
     (pointwise.GE, "broadcast", "bool"),
     (pointwise.WHERE, "broadcast", "default"),
+    (pooling.MAX_POOL2D, "max_pool", "keep"),
+    (pooling.MAX_POOL2D_BACKWARD, "pool_backward", "default"),
+    (pooling.MAX_POOL3D, "max_pool", "keep"),
+    (pooling.MAX_POOL3D_BACKWARD, "pool_backward", "default"),
+    (pooling.AVG_POOL2D, "avg_pool", "keep"),
+    (pooling.AVG_POOL2D_BACKWARD, "avg_pool_backward", "default"),
+    (pooling.AVG_POOL3D, "avg_pool", "keep"),
+    (pooling.AVG_POOL3D_BACKWARD, "avg_pool_backward", "default"),
     (reduction.SUM, "reduction", "sum"),
     (reduction.MEAN, "reduction", "keep"),
     (reduction.MAX, "reduction", "keep"),
@@ -211,6 +236,8 @@ BY_RULE: tuple[tuple[Operator, str, str], ...] = (
 )
 """Operator, shape rule, rule of the result's dtype."""
 HANDWRITTEN: tuple[tuple[Operator, Any], ...] = (
+    (dropout.NATIVE_DROPOUT, kernels.native_dropout),
+    (dropout.NATIVE_DROPOUT_BACKWARD, kernels.native_dropout_backward),
     (factorization.LINALG_CHOLESKY_EX, kernels.linalg_cholesky_ex),
     (factorization.LINALG_SLOGDET, kernels.linalg_slogdet),
     (factorization.LINALG_EIGH, kernels.linalg_eigh),
@@ -237,7 +264,24 @@ HANDWRITTEN: tuple[tuple[Operator, Any], ...] = (
     (view.SPLIT_WITH_SIZES, kernels.split_with_sizes),
 )
 LEFT_TO_COMPOSITE: tuple[Operator, ...] = (
+    attention.EMBEDDING,
+    attention.ONE_HOT,
+    attention.SCALED_DOT_PRODUCT_ATTENTION,
+    convolution.CONV1D,
+    convolution.CONV2D,
+    convolution.CONV3D,
+    convolution.CONV1D_PADDING,
+    convolution.CONV2D_PADDING,
+    convolution.CONV3D_PADDING,
+    convolution.CONV_TRANSPOSE1D,
+    convolution.CONV_TRANSPOSE2D_INPUT,
+    convolution.CONV_TRANSPOSE3D_INPUT,
     creation._TO_COPY,
+    dropout.DROPOUT,
+    dropout.DROPOUT1D,
+    dropout.DROPOUT2D,
+    dropout.DROPOUT3D,
+    dropout.ALPHA_DROPOUT,
     factorization.LOGDET,
     factorization.CHOLESKY_SOLVE,
     factorization.CHOLESKY_INVERSE,
@@ -277,7 +321,35 @@ LEFT_TO_COMPOSITE: tuple[Operator, ...] = (
     linalg.PAIRWISE_DISTANCE,
     linalg.NORMALIZE,
     linalg.CDIST,
+    loss.MSE_LOSS,
+    loss.L1_LOSS,
+    loss.SMOOTH_L1_LOSS,
+    loss.HUBER_LOSS,
+    loss.NLL_LOSS,
+    loss.BINARY_CROSS_ENTROPY,
+    loss.BINARY_CROSS_ENTROPY_WITH_LOGITS,
+    loss.KL_DIV,
+    loss.GAUSSIAN_NLL_LOSS,
+    loss.POISSON_NLL_LOSS,
+    loss.HINGE_EMBEDDING_LOSS,
+    loss.MARGIN_RANKING_LOSS,
+    loss.COSINE_EMBEDDING_LOSS,
+    loss.TRIPLET_MARGIN_LOSS,
+    loss.SOFT_MARGIN_LOSS,
     nn.CROSS_ENTROPY,
+    nn.SOFTMIN,
+    normalization.LAYER_NORM,
+    normalization.RMS_NORM,
+    normalization.GROUP_NORM,
+    normalization.INSTANCE_NORM,
+    normalization.BATCH_NORM,
+    padding.PAD,
+    pooling.MAX_POOL1D,
+    pooling.MAX_POOL1D_WITH_INDICES,
+    pooling.AVG_POOL1D,
+    pooling.ADAPTIVE_AVG_POOL1D,
+    pooling.ADAPTIVE_AVG_POOL2D,
+    pooling.ADAPTIVE_AVG_POOL3D,
     reduction.MAX_OTHER,
     reduction.MIN_OTHER,
     reduction.AMINMAX,
@@ -319,5 +391,8 @@ LEFT_TO_COMPOSITE: tuple[Operator, ...] = (
     view.STACK,
 )
 """Operators that are written in others, and those that cross devices."""
-WITHOUT: tuple[str, ...] = ()
+WITHOUT: tuple[str, ...] = (
+    "tp::max_pool2d_with_indices",
+    "tp::max_pool3d_with_indices",
+)
 """Operators whose rules do not say what they return: a call is KernelMissing."""

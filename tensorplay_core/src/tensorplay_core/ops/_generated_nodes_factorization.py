@@ -73,7 +73,7 @@ class LinalgCholeskyExBackward(Node):
     def backward(node, grads: Any, graph: bool) -> Gradients:
         """See the class."""
         saved_L, upper = node.saved
-        L = unpack(saved_L, node, "L", graph, own=True, result=0)
+        L = unpack(saved_L, node, "L", graph, own=True, index=0)
         return (H.cholesky_backward(grads[0], L, upper),)
 
 
@@ -237,7 +237,7 @@ class LinalgSlogdetBackward(Node):
         """See the class."""
         saved_A, saved_sign = node.saved
         A = unpack(saved_A, node, "A", graph)
-        sign = unpack(saved_sign, node, "sign", graph, own=True, result=0)
+        sign = unpack(saved_sign, node, "sign", graph, own=True, index=0)
         return (H.slogdet_backward(grads[0], grads[1], A, sign),)
 
 
@@ -263,8 +263,8 @@ class LinalgEighBackward(Node):
     def backward(node, grads: Any, graph: bool) -> Gradients:
         """See the class."""
         saved_eigenvalues, saved_eigenvectors = node.saved
-        eigenvalues = unpack(saved_eigenvalues, node, "eigenvalues", graph, own=True, result=0)
-        eigenvectors = unpack(saved_eigenvectors, node, "eigenvectors", graph, own=True, result=1)
+        eigenvalues = unpack(saved_eigenvalues, node, "eigenvalues", graph, own=True, index=0)
+        eigenvectors = unpack(saved_eigenvectors, node, "eigenvectors", graph, own=True, index=1)
         return (H.eigh_backward(grads[0], grads[1], eigenvalues, eigenvectors),)
 
 
@@ -317,9 +317,9 @@ class LinalgSvdBackward(Node):
     def backward(node, grads: Any, graph: bool) -> Gradients:
         """See the class."""
         saved_U, saved_S, saved_Vh = node.saved
-        U = unpack(saved_U, node, "U", graph, own=True, result=0)
-        S = unpack(saved_S, node, "S", graph, own=True, result=1)
-        Vh = unpack(saved_Vh, node, "Vh", graph, own=True, result=2)
+        U = unpack(saved_U, node, "U", graph, own=True, index=0)
+        S = unpack(saved_S, node, "S", graph, own=True, index=1)
+        Vh = unpack(saved_Vh, node, "Vh", graph, own=True, index=2)
         return (H.svd_backward(grads[0], grads[1], grads[2], U, S, Vh),)
 
 
@@ -372,8 +372,8 @@ class LinalgQrBackward(Node):
     def backward(node, grads: Any, graph: bool) -> Gradients:
         """See the class."""
         saved_Q, saved_R, mode = node.saved
-        Q = unpack(saved_Q, node, "Q", graph, own=True, result=0)
-        R = unpack(saved_R, node, "R", graph, own=True, result=1)
+        Q = unpack(saved_Q, node, "Q", graph, own=True, index=0)
+        R = unpack(saved_R, node, "R", graph, own=True, index=1)
         return (H.qr_backward(grads[0], grads[1], Q, R, mode),)
 
 

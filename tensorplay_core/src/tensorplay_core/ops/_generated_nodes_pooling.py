@@ -87,7 +87,7 @@ class MaxPool2dWithIndicesBackward(Node):
     def backward(node, grads: Any, graph: bool) -> Gradients:
         """See the class."""
         saved_result1, self_shape = node.saved
-        result1 = unpack(saved_result1, node, "result1", graph, own=True)
+        result1 = unpack(saved_result1, node, "result1", graph)
         return (H.max_pool_scattered(grads[0], self_shape, result1, 2),)
 
 
@@ -206,7 +206,7 @@ class MaxPool3dWithIndicesBackward(Node):
     def backward(node, grads: Any, graph: bool) -> Gradients:
         """See the class."""
         saved_result1, self_shape = node.saved
-        result1 = unpack(saved_result1, node, "result1", graph, own=True)
+        result1 = unpack(saved_result1, node, "result1", graph)
         return (H.max_pool_scattered(grads[0], self_shape, result1, 3),)
 
 

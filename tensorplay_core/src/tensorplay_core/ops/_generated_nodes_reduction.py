@@ -119,7 +119,7 @@ class MaxDimBackward(Node):
     def backward(node, grads: Any, graph: bool) -> Gradients:
         """See the class."""
         saved_indices, self_shape, dim, keepdim = node.saved
-        indices = unpack(saved_indices, node, "indices", graph, own=True, result=-1)
+        indices = unpack(saved_indices, node, "indices", graph)
         return (H.max_dim_backward(grads[0], indices, self_shape, dim, keepdim),)
 
 
@@ -173,7 +173,7 @@ class MinDimBackward(Node):
     def backward(node, grads: Any, graph: bool) -> Gradients:
         """See the class."""
         saved_indices, self_shape, dim, keepdim = node.saved
-        indices = unpack(saved_indices, node, "indices", graph, own=True, result=-1)
+        indices = unpack(saved_indices, node, "indices", graph)
         return (H.max_dim_backward(grads[0], indices, self_shape, dim, keepdim),)
 
 

@@ -117,7 +117,7 @@ class CummaxBackward(Node):
     def backward(node, grads: Any, graph: bool) -> Gradients:
         """See the class."""
         saved_indices, self_shape, dim = node.saved
-        indices = unpack(saved_indices, node, "indices", graph, own=True, result=-1)
+        indices = unpack(saved_indices, node, "indices", graph)
         return (H.cummax_backward(grads[0], indices, self_shape, dim),)
 
 
@@ -143,5 +143,5 @@ class CumminBackward(Node):
     def backward(node, grads: Any, graph: bool) -> Gradients:
         """See the class."""
         saved_indices, self_shape, dim = node.saved
-        indices = unpack(saved_indices, node, "indices", graph, own=True, result=-1)
+        indices = unpack(saved_indices, node, "indices", graph)
         return (H.cummax_backward(grads[0], indices, self_shape, dim),)

@@ -35,7 +35,7 @@ class SortBackward(Node):
     def backward(node, grads: Any, graph: bool) -> Gradients:
         """See the class."""
         saved_indices, self_shape, dim = node.saved
-        indices = unpack(saved_indices, node, "indices", graph, own=True, result=-1)
+        indices = unpack(saved_indices, node, "indices", graph)
         return (H.selected_backward(grads[0], indices, self_shape, dim),)
 
 
@@ -61,5 +61,5 @@ class TopkBackward(Node):
     def backward(node, grads: Any, graph: bool) -> Gradients:
         """See the class."""
         saved_indices, self_shape, dim = node.saved
-        indices = unpack(saved_indices, node, "indices", graph, own=True, result=-1)
+        indices = unpack(saved_indices, node, "indices", graph)
         return (H.selected_backward(grads[0], indices, self_shape, dim),)

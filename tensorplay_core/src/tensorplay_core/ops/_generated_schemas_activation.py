@@ -413,6 +413,7 @@ PRELU = operator(
     composite="implicit",
     tags=("core", "nn", "real"),
     promises={"Composite": "prelu"},
+    fast=True,
 )
 GLU = operator(
     "glu(Tensor self, int dim=-1) -> Tensor",
@@ -421,4 +422,5 @@ GLU = operator(
     composite="implicit",
     tags=("core", "nn", "real"),
     promises={"Composite": "glu"},
+    fast=True,
 )

@@ -183,6 +183,7 @@ COSINE_SIMILARITY = operator(
     autocast="fp32",
     tags=("nn", "real"),
     promises={"Composite": "cosine_similarity"},
+    fast=True,
 )
 PAIRWISE_DISTANCE = operator(
     "pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> Tensor",
@@ -190,6 +191,7 @@ PAIRWISE_DISTANCE = operator(
     autocast="fp32",
     tags=("nn", "real"),
     promises={"Composite": "pairwise_distance"},
+    fast=True,
 )
 NORMALIZE = operator(
     "normalize(Tensor input, float p=2.0, int dim=1, float eps=1e-12) -> Tensor",
@@ -197,6 +199,7 @@ NORMALIZE = operator(
     autocast="fp32",
     tags=("nn",),
     promises={"Composite": "normalize"},
+    fast=True,
 )
 CDIST = operator(
     "cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor",

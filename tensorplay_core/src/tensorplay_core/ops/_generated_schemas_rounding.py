@@ -129,6 +129,7 @@ CLAMP = operator(
     autocast="promote",
     tags=("core", "pointwise", "ordered", "numeric"),
     promises={"CPU": "clamp", "CUDA": "clamp"},
+    fast=True,
 )
 CLAMP_ = inplace(CLAMP)
 CLAMP_MIN = operator(

@@ -6,11 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensorplay_core.ops import _generated_functional as F
+from tensorplay_core.ops.helpers_attention import (
+    embedding_gradient_rows as embedding_gradient_rows,
+)
 from tensorplay_core.ops.helpers_convolution import (
     convolution_double_backward as convolution_double_backward,
 )
 from tensorplay_core.ops.helpers_convolution import (
     convolution_gradients as convolution_gradients,
+)
+from tensorplay_core.ops.helpers_dropout import (
+    dropout_gradient as dropout_gradient,
 )
 from tensorplay_core.ops.helpers_factorization import (
     cholesky_backward as cholesky_backward,
@@ -50,6 +56,15 @@ from tensorplay_core.ops.helpers_linalg import (
 )
 from tensorplay_core.ops.helpers_linalg import (
     scaled as scaled,
+)
+from tensorplay_core.ops.helpers_loss import (
+    cross_entropy_double_backward as cross_entropy_double_backward,
+)
+from tensorplay_core.ops.helpers_normalization import (
+    standardize_backward as standardize_backward,
+)
+from tensorplay_core.ops.helpers_normalization import (
+    standardize_double_backward as standardize_double_backward,
 )
 from tensorplay_core.ops.helpers_padding import (
     constant_pad_nd_backward as constant_pad_nd_backward,

@@ -279,6 +279,18 @@ def bincount(self: MetaArray, weights: MetaArray | None = None, minlength: int =
     )
 
 
+def native_dropout(input: MetaArray, p: float, train: bool | None) -> tuple[MetaArray, MetaArray]:
+    """The input's dtype, and a mask."""
+    shapes.RULES["dropout"]("native_dropout", _seen(input), p, train)
+    return MetaArray(input.shape, input.dtype), MetaArray(input.shape, dt.bool_)
+
+
+def native_dropout_backward(grad_output: MetaArray, mask: MetaArray, scale: float) -> MetaArray:
+    """The gradient's dtype, whatever that of the mask."""
+    shapes.RULES["dropout_backward"]("native_dropout_backward", _seen(grad_output), _seen(mask), scale)
+    return MetaArray(grad_output.shape, grad_output.dtype)
+
+
 def clone(self: MetaArray) -> MetaArray:
     """A copy in C order, which is what ``contiguous()`` asks for."""
     return MetaArray(self.shape, self.dtype)

@@ -29,9 +29,17 @@ from tensorplay_core.ops.shape_checks import (
     normalize_dims,
     shape_of,
 )
+from tensorplay_core.ops.shapes_attention import (
+    embedding,
+    embedding_backward,
+)
 from tensorplay_core.ops.shapes_convolution import (
     convolution,
     convolution_backward,
+)
+from tensorplay_core.ops.shapes_dropout import (
+    dropout,
+    dropout_backward,
 )
 from tensorplay_core.ops.shapes_factorization import (
     cholesky_ex,
@@ -66,6 +74,14 @@ from tensorplay_core.ops.shapes_linalg import (
     mm,
     mv,
     outer,
+)
+from tensorplay_core.ops.shapes_loss import (
+    cross_entropy_rows,
+    cross_entropy_rows_backward,
+)
+from tensorplay_core.ops.shapes_normalization import (
+    standardize,
+    standardize_backward,
 )
 from tensorplay_core.ops.shapes_padding import (
     constant_pad_nd,
@@ -420,9 +436,15 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "constant_pad_nd": constant_pad_nd,
     "convolution": convolution,
     "convolution_backward": convolution_backward,
+    "cross_entropy_rows": cross_entropy_rows,
+    "cross_entropy_rows_backward": cross_entropy_rows_backward,
     "diagonal": diagonal,
     "diagonal_scatter": diagonal_scatter,
     "dimwise": dimwise,
+    "dropout": dropout,
+    "dropout_backward": dropout_backward,
+    "embedding": embedding,
+    "embedding_backward": embedding_backward,
     "expand": expand,
     "dot": dot,
     "eigh": eigh,
@@ -470,6 +492,8 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "topk": topk,
     "svd": svd,
     "svdvals": svdvals,
+    "standardize": standardize,
+    "standardize_backward": standardize_backward,
     "transpose": transpose,
     "transposed": transposed,
     "unbind": unbind,

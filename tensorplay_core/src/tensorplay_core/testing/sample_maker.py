@@ -58,6 +58,9 @@ DOMAINS: dict[str, dict[str, Domain]] = {
     "minimum": {"self": EVEN, "other": ODD},
     "sqrt": {"self": POSITIVE},
     "rsqrt": {"self": POSITIVE},
+    "_binary_cross_entropy": {"self": Domain((1, 7))},
+    "margin_ranking_loss": {"input1": EVEN, "input2": ODD},
+    **{name: {"self": EVEN, "target": ODD} for name in ("huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss")},
     "hardsigmoid": {"self": ODD},  # kinks at -3 and 3
     "hardswish": {"self": ODD},
     **dict.fromkeys(("cdist", "pairwise_distance"), {"x1": EVEN, "x2": ODD}),
@@ -86,6 +89,27 @@ KINDS: dict[str, str] = {
     },
     **dict.fromkeys(("max_pool1d", "max_pool1d_with_indices"), "uif"),
     **{f"{name}{n}d": "uifc" for n in (1, 2, 3) for name in ("conv", "conv_transpose")},
+    **dict.fromkeys(("dropout", "dropout1d", "dropout2d", "dropout3d", "embedding_dense_backward", "mean"), "fc"),
+    **dict.fromkeys(("native_dropout", "native_dropout_backward"), "fc"),
+    **dict.fromkeys(("alpha_dropout", "scaled_dot_product_attention"), "f"),
+    "one_hot": "ui",
+    **dict.fromkeys(
+        (
+            *("_standardize", "_standardize_backward", "batch_norm", "group_norm", "instance_norm"),
+            *(
+                "_binary_cross_entropy",
+                "_cross_entropy",
+                "_cross_entropy_backward",
+                "binary_cross_entropy",
+                "binary_cross_entropy_with_logits",
+            ),
+            *("cosine_embedding_loss", "gaussian_nll_loss", "hinge_embedding_loss", "huber_loss", "kl_div"),
+            *("l1_loss", "margin_ranking_loss", "mse_loss", "nll_loss", "poisson_nll_loss"),
+            *("smooth_l1_loss", "soft_margin_loss", "softmin", "triplet_margin_loss"),
+            *("layer_norm", "rms_norm"),
+        ),
+        "f",
+    ),
 }
 
 # The tags of operators that refuse complex numbers.

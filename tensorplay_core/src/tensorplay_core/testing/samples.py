@@ -11,14 +11,29 @@ from collections.abc import Callable, Iterator
 from tensorplay_core.errors import ArgumentError
 from tensorplay_core.testing import sample_rules as first
 from tensorplay_core.testing import (
+    sample_rules_attention as attention,
+)
+from tensorplay_core.testing import (
     sample_rules_convolution as convolution,
 )
 from tensorplay_core.testing import (
     sample_rules_factorization as factorization,
 )
-from tensorplay_core.testing import sample_rules_indexing as indexing
-from tensorplay_core.testing import sample_rules_linalg as linalg
-from tensorplay_core.testing import sample_rules_more as more
+from tensorplay_core.testing import (
+    sample_rules_indexing as indexing,
+)
+from tensorplay_core.testing import (
+    sample_rules_linalg as linalg,
+)
+from tensorplay_core.testing import (
+    sample_rules_loss as loss,
+)
+from tensorplay_core.testing import (
+    sample_rules_more as more,
+)
+from tensorplay_core.testing import (
+    sample_rules_normalization as normalization,
+)
 from tensorplay_core.testing import (
     sample_rules_padding as padding,
 )
@@ -79,6 +94,10 @@ BY_NAME: dict[str, Table] = {
     **convolution.BY_NAME,
     **padding.BY_NAME,
     **pooling.BY_NAME,
+    **attention.BY_NAME,
+    **loss.BY_NAME,
+    **normalization.BY_NAME,
+    "softmin": first.dimwise,
 }
 
 

@@ -59,6 +59,10 @@ class Plan:
         """The inputs whose values are saved."""
         return tuple(self.given.get(e.name, e.name) for e in self.saved if e.kind in ("tensor", "tensors"))
 
+    def result_index(self, entry: Saved) -> int | None:
+        """Returns which of several results a saved one is; None of the only one."""
+        return None if len(self.derivative.schema.returns) == 1 else self._output(entry.name)
+
     def saved_items(self, result: str, node: str, edges: dict[str, str]) -> list[str]:
         """Returns the items of ``saved`` as Python text, for ``record``.
 
