@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tensorplay_composite.operators import indexing, loss, nn, pointwise, reduction, view
+from tensorplay_composite.operators import arrange, index_writes, indexing, loss, nn, pointwise, reduction, view
 
 KERNELS: dict[str, Callable[..., Any]] = {
     "add": pointwise.add,
@@ -49,5 +49,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "slice_scatter": view.slice_scatter,
     "diagonal_scatter": view.diagonal_scatter,
     "as_strided_scatter": view.as_strided_scatter,
+    **arrange.KERNELS,
+    **index_writes.KERNELS,
 }
 """Name in the contract to Composite kernel."""

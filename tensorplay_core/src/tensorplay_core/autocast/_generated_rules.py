@@ -38,6 +38,10 @@ RULES: dict[str, tuple[str, ...]] = {
         "where",
         "cat",
         "stack",
+        "hstack",
+        "vstack",
+        "dstack",
+        "column_stack",
     ),
     "banned": (),
 }

@@ -39,6 +39,7 @@ NODES = (
     (indexing.SELECT_BACKWARD, indexing_nodes.SelectBackwardBackward),
     (indexing.SLICE_BACKWARD, indexing_nodes.SliceBackwardBackward),
     (indexing.INDEX_PUT_, indexing_nodes.IndexPutBackward),
+    (indexing.SCATTER_REDUCE_TWO, indexing_nodes.ScatterReduceTwoBackward),
     (linalg.MATMUL, linalg_nodes.MatmulBackward),
     (nn.SOFTMAX, nn_nodes.SoftmaxBackward),
     (nn.LOG_SOFTMAX, nn_nodes.LogSoftmaxBackward),
@@ -91,4 +92,5 @@ NODES = (
     (view.SLICE_SCATTER, view_nodes.SliceScatterBackward),
     (view.DIAGONAL_SCATTER, view_nodes.DiagonalScatterBackward),
     (view.AS_STRIDED_SCATTER, view_nodes.AsStridedScatterBackward),
+    (view.ROLL, view_nodes.RollBackward),
 )

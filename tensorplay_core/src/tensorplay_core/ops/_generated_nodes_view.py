@@ -18,6 +18,7 @@ from tensorplay_core.ops._generated_schemas_view import (
     FLIP,
     PERMUTE,
     RESHAPE,
+    ROLL,
     SELECT,
     SELECT_SCATTER,
     SLICE,
@@ -490,3 +491,27 @@ class AsStridedScatterBackward(Node):
         if edge_src is not None:
             grad_src = grad.clone().as_strided(size, stride, storage_offset)
         return grad_self, grad_src
+
+
+class RollBackward(Node):
+    """The gradient of ``roll``.
+
+    self: roll_backward(grad, shifts, dims)
+
+    """
+
+    __slots__ = ()
+    op = ROLL
+    saved_names = ("shifts", "dims")
+
+    @staticmethod
+    def record(result: Any, self: Any, shifts: Any, dims: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = RollBackward()
+        record(node, (self,), result)
+        node.saved = (shifts, dims)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        shifts, dims = node.saved
+        return (H.roll_backward(grad, shifts, dims),)

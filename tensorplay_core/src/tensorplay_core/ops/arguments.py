@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tensorplay_core.types.schema import Alias, Argument
 
 SCALARS = (bool, int, float, complex)
-NOT_PROMOTED = frozenset({"condition", "indices"})
+NOT_PROMOTED = frozenset({"condition", "index", "indices"})
 """Arguments that choose rather than compute: they keep their dtype, and are no numbers."""
 
 

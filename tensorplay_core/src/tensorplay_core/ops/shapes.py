@@ -29,7 +29,9 @@ from tensorplay_core.ops.shape_checks import (
     normalize_dims,
     shape_of,
 )
+from tensorplay_core.ops.shapes_arrange import repeat_interleave, roll
 from tensorplay_core.ops.shapes_indexing import cat, index, index_put, input_sizes, select, slice, unknown
+from tensorplay_core.ops.shapes_scatter import scatter_reduce
 from tensorplay_core.ops.shapes_view import (
     as_strided,
     as_strided_scatter,
@@ -353,8 +355,11 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "permute": permute,
     "randperm": randperm,
     "reduction": reduction,
+    "repeat_interleave": repeat_interleave,
     "reshape": reshape,
+    "roll": roll,
     "same": same,
+    "scatter_reduce": scatter_reduce,
     "select": select,
     "select_scatter": select_scatter,
     "sized": sized,

@@ -64,6 +64,8 @@ DOMAINS: dict[str, dict[str, Domain]] = {
 KINDS: dict[str, str] = {
     **dict.fromkeys(("cross_entropy", "log_softmax", "rand", "randn", "softmax"), "f"),
     "mean": "fc",
+    "scatter_reduce": "uifc",
+    "scatter_reduce_": "uifc",
 }
 
 # The tags of operators that refuse complex numbers.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from tensorplay_core.errors import ArgumentError
 from tensorplay_core.testing import sample_rules as first
+from tensorplay_core.testing import sample_rules_arrange as arrange
 from tensorplay_core.testing import sample_rules_indexing as indexing
 from tensorplay_core.testing import sample_rules_more as more
 from tensorplay_core.testing.sample_features import completed
@@ -40,10 +41,15 @@ BY_RULE: dict[str, Table] = {
         ("expand", "permute", "reshape", "select", "slice", "squeeze", "transpose", "unsqueeze"), first.view
     ),
     **indexing.BY_RULE,
+    **arrange.BY_RULE,
 }
 
 # Operators whose arguments mean more than a shape rule knows.
-BY_NAME: dict[str, Table] = {"cross_entropy": more.cross_entropy, **indexing.BY_NAME}
+BY_NAME: dict[str, Table] = {
+    "cross_entropy": more.cross_entropy,
+    **indexing.BY_NAME,
+    **arrange.BY_NAME,
+}
 
 
 def samples(op: Described, *, dtype: str = "float64", seed: int = 0) -> Iterator[Sample]:
