@@ -48,6 +48,23 @@ DIFFERENT |= {
     for name in ("scatter.src", "scatter_add", "scatter_.src", "scatter_add_")
     for sample, reason in (("larger source", "PyTorch's backward refuses a source that is larger than the index"),)
 }
+DIFFERENT |= {
+    ("scatter_reduce.two", f"{reduce} larger source"): "PyTorch's backward refuses a source larger than the index"
+    for reduce in ("sum", "prod", "mean", "amax", "amin")
+}
+DIFFERENT |= {
+    ("scatter_reduce.two", f"{reduce} special values"): "the gradient of a NaN goes to the NaN; PyTorch's is NaN"
+    for reduce in ("amax", "amin")
+}
+DIFFERENT |= {
+    (name, "shape (5,) dim 0 [0, -1]"): "PyTorch's backward refuses a negative index"
+    for name in ("index_fill.int_Tensor", "index_fill_.int_Tensor")
+}
+DIFFERENT["scatter_reduce.two", "prod zeros"] = "PyTorch's second gradient refuses several zeros at one place"
+DIFFERENT["repeat_interleave.Tensor", "int32"] = "indices are int64, whatever integers count them"
+DIFFERENT |= {
+    ("scatter_reduce_.two", sample): reason for (name, sample), reason in DIFFERENT.items() if name == "scatter_reduce.two"
+}
 DIFFERENT |= dict.fromkeys(
     [("elu", "zeros"), ("selu", "zeros")], "the second gradient at the kink is that of the branch taken; PyTorch's is 0"
 )
@@ -95,7 +112,23 @@ def sliced(x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int =
     return torch.ops.aten.slice(x, dim, start, end, step)
 
 
+def by_method(name: str) -> Any:
+    return lambda x, *args, **kwargs: getattr(x.clone() if name.endswith("_") else x, name)(*args, **kwargs)
+
+
+ARRANGED: dict[str, Any] = {
+    **{name: by_method(name) for name in ("repeat", "unfold", "index_add_", "index_copy_")},
+    **{f"index_fill.{overload}": torch.index_fill for overload in ("int_Scalar", "int_Tensor")},
+    **{f"index_fill_.{overload}": by_method("index_fill_") for overload in ("int_Scalar", "int_Tensor")},
+    **{f"repeat_interleave.{name}": torch.repeat_interleave for name in ("Tensor", "self_Tensor", "self_int")},
+    **{f"{name}.{kind}": getattr(torch, name) for name in ("hsplit", "vsplit", "dsplit") for kind in ("int", "array")},
+    **{f"tensor_split.{overload}": torch.tensor_split for overload in ("sections", "indices")},
+    "scatter_reduce.two": torch.scatter_reduce,
+}
+"""What repeats, divides and writes along an index, where its name says no function of PyTorch's."""
+
 REFERENCES: dict[str, Any] = {
+    **ARRANGED,
     "index": indexed,
     "index_backward": index_backward,
     "select_backward": torch.ops.aten.select_backward,

@@ -38,11 +38,14 @@ LACKING = {
     "0-d": {
         **dict.fromkeys(
             ("cat", "chunk", "diagonal", "diagonal_scatter", "narrow", "select", "slice", "slice_backward",
-             "slice_scatter", "split", "split.sizes", "split_with_sizes", "unbind", "unflatten"), _A_DIM),
+             "slice_scatter", "split", "split.sizes", "split_with_sizes", "unbind", "unflatten", "rot90", "fliplr",
+             "flipud", "tensor_split.sections", "tensor_split.indices", "hsplit.int", "hsplit.array", "vsplit.int",
+             "vsplit.array", "dsplit.int", "dsplit.array"), _A_DIM),
         **dict.fromkeys(("index", "index_backward"), "an index needs a dim"),
         **dict.fromkeys(("matmul", "linear", "cross_entropy"), "it needs a vector or a matrix"),
     },
     "empty": {"max": "nothing has no largest element"},
+    "negative dim": {"tile": "its dims are counts, and none may be negative"},
     "strided": dict.fromkeys(OF_MEMORY, "it looks at memory, where gaps are elements"),
 }  # fmt: skip
 """By feature: the operators of which no sample can have it, each with the reason."""

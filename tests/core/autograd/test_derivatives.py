@@ -42,6 +42,8 @@ KINKS = {
     ("tp::reciprocal", "zeros"): _POLE,
     ("tp::relu", "zeros"): _KINK,
     ("tp::rsqrt", "zeros"): _POLE,
+    ("tp::scatter_reduce.two", "amax ties"): _SHARED,
+    ("tp::scatter_reduce.two", "amin zeros"): _SHARED,
     ("tp::selu", "zeros"): _KINK,
     ("tp::sgn", "zeros"): "it jumps at 0",
     ("tp::sqrt", "zeros"): _POLE,
@@ -49,7 +51,7 @@ KINKS = {
     ("tp::_to_copy", "dtype int64"): "an integer has no derivative",
 }
 """(operator, sample) to the reason why differences of the first or second order mean nothing there."""
-REPEATS = dict.fromkeys(("tp::index_put", "tp::scatter.src"), _LAST)
+REPEATS = dict.fromkeys(("tp::index_copy", "tp::index_put", "tp::scatter.src"), _LAST)
 """Operators whose samples that are not smooth write to an element twice, with what that means."""
 
 NOT_FORWARD = {("tp::mean", "empty dim"): "the mean of nothing is NaN, and so is its tangent"}

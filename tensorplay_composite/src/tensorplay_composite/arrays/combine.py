@@ -12,7 +12,7 @@ from typing import Any
 
 from tensorplay_composite.arrays._support import Kernels, Support, quietly
 from tensorplay_core.errors import DimError
-from tensorplay_core.ops.shapes_arrange import check_repeats
+from tensorplay_core.ops.shapes_arrange import check_repeats, window_counts
 
 Combined = Callable[[str, Any, Any, Any], Any]
 Counted = Callable[[int, Any], Any]
@@ -134,7 +134,6 @@ def _scattering(xp: Any, support: Support, combined: Combined, counted: Counted)
 def moving(xp: Any, support: Support) -> Kernels:
     """Returns ``roll``, and the indices that repeat."""
     cast, int64 = support.cast, support.int64
-    modular = hasattr(xp, "roll")
 
     def roll(self: Any, shifts: Any, dims: Any = ()) -> Any:
         dims = (dims,) if isinstance(dims, int) else tuple(dims)
@@ -153,5 +152,28 @@ def moving(xp: Any, support: Support) -> Kernels:
         repeats = xp.reshape(repeats, (-1,))
         return xp.repeat(xp.arange(repeats.shape[0], dtype=int64), repeats)
 
-    made: Kernels = {"repeat_interleave.Tensor": repeat_interleave} if hasattr(xp, "repeat") else {}
-    return {**made, "roll": roll} if modular else made
+    def unfold(self: Any, dimension: int, size: int, step: int) -> Any:
+        d, windows = window_counts("unfold", tuple(self.shape), dimension, size, step)
+        shape, in_memory = tuple(self.shape), support.numpy_rules
+        if not shape:
+            return xp.reshape(self, (1,))[:size]
+        if in_memory:
+            by = self.strides[d]
+            sizes = (*shape[:d], windows, *shape[d + 1 :], size)
+            strides = (*self.strides[:d], by * step, *self.strides[d + 1 :], by)
+            result = xp.lib.stride_tricks.as_strided(self, sizes, strides)
+            if not self.flags.writeable:
+                result.flags.writeable = False
+            return result
+        places = xp.expand_dims(xp.arange(windows, dtype=int64) * step, axis=1) + xp.arange(size, dtype=int64)
+        taken = xp.take(self, xp.reshape(places, (-1,)), axis=d)
+        taken = xp.reshape(taken, (*shape[:d], windows, size, *shape[d + 1 :]))
+        order = [*range(d + 1), *range(d + 2, taken.ndim), d + 1]
+        return support.permute(taken, tuple(order))
+
+    made: Kernels = {"unfold": unfold}
+    if hasattr(xp, "repeat"):
+        made["repeat_interleave.Tensor"] = repeat_interleave
+    if hasattr(xp, "roll"):
+        made["roll"] = roll
+    return made

@@ -17,7 +17,6 @@ from tensorplay_core.ops.shapes_arrange import (
     repeated,
     roll_steps,
     tensor_split_sizes,
-    window_counts,
 )
 from tensorplay_core.tensor.tensor import Tensor
 
@@ -167,18 +166,6 @@ def ravel(self: Tensor) -> Tensor:
     return self.reshape((-1,)) if self.numel() else self.reshape((0,))
 
 
-def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """Windows along a dim, by strides."""
-    d, windows = window_counts("unfold", self.shape, dimension, size, step)
-    strides = self.stride()
-    if not self.ndim:
-        return self.as_strided((size,), (1,))
-    return self.as_strided(
-        (*self.shape[:d], windows, *self.shape[d + 1 :], size),
-        (*strides[:d], strides[d] * step, *strides[d + 1 :], strides[d]),
-    )
-
-
 def atleast_1d(self: Tensor) -> Tensor:
     """At least one dim."""
     return self.expand(self.shape) if self.ndim else self.reshape(1)
@@ -296,7 +283,6 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "flipud": flipud,
     "broadcast_to": broadcast_to,
     "ravel": ravel,
-    "unfold": unfold,
     "atleast_1d": atleast_1d,
     "atleast_2d": atleast_2d,
     "atleast_3d": atleast_3d,

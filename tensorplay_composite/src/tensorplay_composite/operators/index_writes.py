@@ -15,6 +15,7 @@ from tensorplay_core.ops.combining import combine, flat_places, occurrences
 from tensorplay_core.ops.shape_checks import Shaped, broadcast_shapes, normalize_dim
 from tensorplay_core.ops.shapes_scatter import check_integers, check_scatter
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.types.dtype import bool_
 
 Key = list[Tensor | None]
 
@@ -125,11 +126,13 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any, *, op: str = 
     if isinstance(value, Tensor):
         if value.ndim:
             raise ShapeError(f"{op}: value must be a number or a tensor without dims, not one of shape {value.shape}")
-        value = value.to(self.dtype, self.device)
-    else:
-        value = self.new_full((), value)
+        # Of a repeated index the value is there once: a mask says so, and the value's gradient is right.
+        mask = F.zeros(self.shape[d] if self.ndim else 1, dtype=bool_, device=self.device)
+        mask.index_put_([flat], F.ones((), dtype=bool_, device=self.device))
+        mask = mask.reshape([-1 if k == d else 1 for k in range(self.ndim)])
+        return self.copy_(F.where(mask, value.to(self.dtype, self.device), self))
     target = self if self.ndim else self.reshape(1)
-    target.index_put_([*(None,) * d, flat], value)
+    target.index_put_([*(None,) * d, flat], self.new_full((), value))
     return self
 
 

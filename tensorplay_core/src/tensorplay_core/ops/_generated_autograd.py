@@ -93,4 +93,5 @@ NODES = (
     (view.DIAGONAL_SCATTER, view_nodes.DiagonalScatterBackward),
     (view.AS_STRIDED_SCATTER, view_nodes.AsStridedScatterBackward),
     (view.ROLL, view_nodes.RollBackward),
+    (view.UNFOLD, view_nodes.UnfoldBackward),
 )

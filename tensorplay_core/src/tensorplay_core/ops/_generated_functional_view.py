@@ -1314,6 +1314,9 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     last
     dim runs inside one. Windows that overlap share memory.
 
+    Gradients:
+        self: unfold_backward(grad, self.shape, dimension, size, step)
+
     Example:
         >>> import tensorplay as tp
         >>> tp.arange(5).unfold(0, 3, 2)
@@ -1322,8 +1325,34 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
     """
     try:
+        t = input._type
         if not active.special:
-            return input._type.k_unfold(input, dimension, size, step)  # type: ignore[no-any-return]
+            r = t.k_unfold(input._array, dimension, size, step)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t
+            v = input._version
+            if v is None or not v[1] or active.grad_off:
+                share(input, y, UNFOLD, dimension, size, step)
+            else:
+                y._version = v
+                y._view = (input, UNFOLD, dimension, size, step)
+                v[1].append(ref(y))
+                if len(v[1]) > v[2]:
+                    prune(v)
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._edge = n = UNFOLD.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (input.shape, dimension, size, step)
+            else:
+                y._edge = None
+            return y
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(UNFOLD, (input, dimension, size, step))  # type: ignore[no-any-return]

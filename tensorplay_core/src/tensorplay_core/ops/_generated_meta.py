@@ -110,6 +110,7 @@ HANDWRITTEN: tuple[tuple[Operator, Any], ...] = (
     (view.DIAGONAL, kernels.diagonal),
     (view.UNBIND, kernels.unbind),
     (view.SPLIT_WITH_SIZES, kernels.split_with_sizes),
+    (view.UNFOLD, kernels.unfold),
 )
 LEFT_TO_COMPOSITE: tuple[Operator, ...] = (
     creation._TO_COPY,
@@ -154,7 +155,6 @@ LEFT_TO_COMPOSITE: tuple[Operator, ...] = (
     view.FLIPUD,
     view.BROADCAST_TO,
     view.RAVEL,
-    view.UNFOLD,
     view.ATLEAST_1D,
     view.ATLEAST_2D,
     view.ATLEAST_3D,

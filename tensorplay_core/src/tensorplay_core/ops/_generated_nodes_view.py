@@ -27,6 +27,7 @@ from tensorplay_core.ops._generated_schemas_view import (
     SQUEEZE,
     TRANSPOSE,
     UNBIND,
+    UNFOLD,
     UNSQUEEZE,
 )
 
@@ -515,3 +516,27 @@ class RollBackward(Node):
         """See the class."""
         shifts, dims = node.saved
         return (H.roll_backward(grad, shifts, dims),)
+
+
+class UnfoldBackward(Node):
+    """The gradient of ``unfold``.
+
+    self: unfold_backward(grad, self.shape, dimension, size, step)
+
+    """
+
+    __slots__ = ()
+    op = UNFOLD
+    saved_names = ("self_shape", "dimension", "size", "step")
+
+    @staticmethod
+    def record(result: Any, self: Any, dimension: Any, size: Any, step: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = UnfoldBackward()
+        record(node, (self,), result)
+        node.saved = (self.shape, dimension, size, step)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        self_shape, dimension, size, step = node.saved
+        return (H.unfold_backward(grad, self_shape, dimension, size, step),)

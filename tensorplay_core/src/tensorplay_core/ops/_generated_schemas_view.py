@@ -266,9 +266,10 @@ RAVEL = operator(
 )
 UNFOLD = operator(
     "unfold(Tensor(a) self, int dimension, SymInt size, SymInt step) -> Tensor(a)",
-    composite="implicit",
-    tags=("view",),
-    promises={"Composite": "unfold"},
+    shape="unfold",
+    promote="keep",
+    tags=("core", "view"),
+    promises={"CPU": "unfold", "CUDA": "unfold"},
     fast=True,
 )
 ATLEAST_1D = operator(

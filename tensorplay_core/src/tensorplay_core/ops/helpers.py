@@ -8,6 +8,7 @@ from typing import Any
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.helpers_indexing import roll_backward as roll_backward
 from tensorplay_core.ops.helpers_indexing import scatter_reduce_backward as scatter_reduce_backward
+from tensorplay_core.ops.helpers_indexing import unfold_backward as unfold_backward
 from tensorplay_core.ops.shape_checks import normalize_dim, normalize_dims
 from tensorplay_core.ops.shapes_view import extent, may_overlap
 from tensorplay_core.tensor.tensor import Tensor

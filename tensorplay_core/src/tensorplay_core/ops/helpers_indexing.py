@@ -18,6 +18,16 @@ def roll_backward(grad: Tensor, shifts: Dims, dims: Dims) -> Tensor:
     return F.roll(grad, back, dims)
 
 
+def unfold_backward(grad: Tensor, shape: tuple[int, ...], dimension: int, size: int, step: int) -> Tensor:
+    """Adds up what the windows that an element is in pass back."""
+    if not shape:
+        return grad.sum() if size else grad.new_zeros(())
+    d = normalize_dim("unfold", dimension, len(shape))
+    windows = grad.shape[d]
+    places = F.arange(windows, device=grad.device).reshape((windows, 1)) * step + F.arange(size, device=grad.device)
+    return F.index_backward(grad.movedim(-1, d + 1), shape, [*(None,) * d, places])
+
+
 def scatter_reduce_backward(
     grad: Tensor,
     self: Tensor,

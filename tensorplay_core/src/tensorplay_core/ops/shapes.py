@@ -29,7 +29,7 @@ from tensorplay_core.ops.shape_checks import (
     normalize_dims,
     shape_of,
 )
-from tensorplay_core.ops.shapes_arrange import repeat_interleave, roll
+from tensorplay_core.ops.shapes_arrange import repeat_interleave, roll, unfold
 from tensorplay_core.ops.shapes_indexing import cat, index, index_put, input_sizes, select, slice, unknown
 from tensorplay_core.ops.shapes_scatter import scatter_reduce
 from tensorplay_core.ops.shapes_view import (
@@ -369,6 +369,7 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "squeeze": squeeze,
     "transpose": transpose,
     "unbind": unbind,
+    "unfold": unfold,
     "unknown": unknown,
     "unsqueeze": unsqueeze,
     "write": write,

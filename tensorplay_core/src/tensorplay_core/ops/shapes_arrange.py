@@ -150,3 +150,10 @@ def tensor_split_sizes(op: str, shape: Shape, sections: Any, dim: Any) -> tuple[
         raise ValueRangeError(f"{op}: the number of sections is 1 or more, and it is {count}")
     least, larger = divmod(shape[d], count)
     return d, (least + 1,) * larger + (least,) * (count - larger)
+
+
+def unfold(op: str, self: Shaped, dimension: Any, size: Any, step: Any, **keywords: Any) -> Shape:
+    """As many windows along ``dimension`` as fit, and their size as the last dim."""
+    d, windows = window_counts(op, self.shape, dimension, size, step)
+    shape = self.shape
+    return check_shape(op, (*shape[:d], *((windows,) if shape else ()), *shape[d + 1 :], as_int(op, size, "size")))

@@ -58,7 +58,7 @@ _ROWS: dict[str, Rows] = {
     ),
     "fliplr": (((2, 3), ()), ((2, 3, 2), ()), ((2, 0), ()), ((1, 1), ())),
     "flipud": (((2, 3), ()), ((3,), ()), ((0, 2), ()), ((1, 1), ())),
-    "broadcast_to": (((1, 3), ((2, 3),)), ((3,), ((2, 3),)), ((), ((2,),)), ((2, 3), ((2, 3),)), ((1,), ((0,),))),
+    "broadcast_to": (((1, 3), ((2, 3),)), ((3,), ((2, 3),)), ((), ((2,),)), ((2, 3), ((2, 3),)), ((1,), ((0,),)), ((0, 1), ((0, 2),))),
     "ravel": (((2, 3), ()), ((3,), ()), ((), ()), ((0, 3), ())),
     "unfold": (
         ((5,), (0, 2, 1)),
@@ -218,6 +218,9 @@ def take_along_dim(make: Maker) -> Iterator[Sample]:
         ((2, 3), [[1], [4]], ()),
         ((4,), [3, -1], (0,)),
         ((2, 3), [[], []], (1,)),
+        ((0, 3), [[1, 2]], (1,)),
+        ((), 0, (0,)),
+        ((), [0, 0], ()),
     )
     for shape, index, rest in table:
         yield make.sample(f"shape {shape} {index} {rest}", make.tensor(shape), make.integers(index), *rest)
@@ -241,19 +244,22 @@ def scatter_reduce(make: Maker) -> Iterator[Sample]:
     for reduce in kinds:
         for shape, dim, index in _SCATTERED:
             places = make.integers(index)
-            source = make.tensor(places.shape, argument="src")
+            source = make.tensor(places.shape, argument="src", fill=_distinct(make, reduce, 8))
             whole = {"include_self": False} if index in ([[0, 2], [1, 1]], [3, 0, 3, 3, 0]) else {}
             for more in ({}, whole) if whole else ({},):
                 name = f"{reduce} {shape} dim {dim} {index} {more}"
-                yield make.sample(name, make.tensor(shape), dim, places, source, reduce, **more)
-        large = make.tensor((3, 4), argument="src")
-        yield make.sample(f"{reduce} larger source", make.tensor((2, 3)), 1, make.integers([[0, 2], [1, 0]]), large, reduce)
+                own = make.tensor(shape, fill=_distinct(make, reduce, 8, 0.25))
+                yield make.sample(name, own, dim, places, source, reduce, **more)
+        large = make.tensor((3, 4), argument="src", fill=_distinct(make, reduce, 12))
+        own = make.tensor((2, 3), fill=_distinct(make, reduce, 6, 0.25))
+        yield make.sample(f"{reduce} larger source", own, 1, make.integers([[0, 2], [1, 0]]), large, reduce)
         zeros = make.tensor((4,), argument="src", fill=(0, 0, 2))
         yield make.sample(
             f"{reduce} zeros", make.tensor((3,)), 0, make.integers([0, 0, 0, 1]), zeros, reduce, smooth=reduce == "prod"
         )
-        source = make.tensor((2, 2), "strided", argument="src")
-        yield make.sample(f"{reduce} strided", make.tensor((4, 3), "strided"), 1, make.integers([[2, 0], [1, 1]]), source, reduce)
+        source = make.tensor((2, 2), "strided", argument="src", fill=_distinct(make, reduce, 4))
+        own = make.tensor((4, 3), "strided", fill=_distinct(make, reduce, 12, 0.25))
+        yield make.sample(f"{reduce} strided", own, 1, make.integers([[2, 0], [1, 1]]), source, reduce)
     if make.inexact and not make.dtype.is_complex:
         special = make.tensor((3,), argument="src", fill=(float("nan"), float("inf"), 1.0))
         for reduce in ("amax", "amin", "sum"):
@@ -261,7 +267,15 @@ def scatter_reduce(make: Maker) -> Iterator[Sample]:
                 f"{reduce} special values", make.tensor((3,)), 0, make.integers([0, 1, 0]), special, reduce, smooth=False
             )
         ties = make.tensor((4,), argument="src", fill=(1, 2))
-        yield make.sample("amax ties", make.tensor((2,), fill=(2,)), 0, make.integers([0, 0, 1, 1]), ties, "amax", smooth=False)
+        own = make.tensor((2,), fill=(2,))
+        yield make.sample("amax ties", own, 0, make.integers([0, 0, 1, 1]), ties, "amax", smooth=False)
+
+
+def _distinct(make: Maker, reduce: str, count: int, offset: float = 0.0) -> list[float] | None:
+    """Numbers none of which equals another, where the extremes are looked for; any others elsewhere."""
+    if reduce not in ("amax", "amin") or not make.inexact:
+        return None
+    return [(-1) ** k * (0.5 * k + 0.5) + offset for k in range(count)]
 
 
 BY_RULE = {"scatter_reduce": scatter_reduce}

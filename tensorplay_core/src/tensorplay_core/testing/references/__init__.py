@@ -13,6 +13,7 @@ from typing import Any
 
 from tensorplay_core.testing.references import (
     activation,
+    arrange,
     creation,
     indexing,
     linalg,
@@ -32,7 +33,7 @@ from tensorplay_core.types.dtype import by_name
 __all__ = ["PROPERTIES", "UNSPECIFIED", "Array", "Mismatch", "Reference", "names", "reference"]
 
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
-_FAMILIES = (activation, creation, indexing, linalg, nn, parts, pointwise, reduction, scatter, views)
+_FAMILIES = (activation, arrange, creation, indexing, linalg, nn, parts, pointwise, reduction, scatter, views)
 _TABLE: dict[str, Reference] = {name: entry for family in _FAMILIES for name, entry in family.REFERENCES.items()}
 
 
