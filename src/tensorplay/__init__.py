@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tensorplay_core.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
     from tensorplay_core.ops import accelerator as accelerator
     from tensorplay_core.ops.explain import explain as explain
+    from tensorplay_core.ops.generators import Generator as Generator
     from tensorplay_core.ops.settings import get_rng_state as get_rng_state
     from tensorplay_core.ops.settings import initial_seed as initial_seed
     from tensorplay_core.ops.settings import seed as seed

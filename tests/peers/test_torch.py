@@ -23,7 +23,7 @@ pytestmark = pytest.mark.peers
 OPERATORS = {op.display_name: op for op in REGISTRY.operators.values() if op.namespace == "tp"}
 DTYPES = ("bool", "uint8", "int8", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 COUNTS: Counter[str] = Counter()
-CREATED = {"empty", "rand", "randn", "randperm"}
+CREATED = {"empty"} | {name for name, op in OPERATORS.items() if "random" in op.tags}
 """Contents that are not comparable."""
 
 NAN_STAYS = "the sign of NaN is NaN here, as in the array API and NumPy; PyTorch makes it 0"

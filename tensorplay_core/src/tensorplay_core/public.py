@@ -96,6 +96,7 @@ NAMES = (*__all__, *errors.__all__, *functions.__all__)
 """Everything public; a list of its own, because a type checker reads ``__all__`` only where it is written out."""
 
 LAZY = {
+    "Generator": "tensorplay_core.ops.generators",
     "accelerator": "tensorplay_core.ops.accelerator",
     "backends": "tensorplay_core.plugins.public",
     "profiler": "tensorplay_core.profiler",

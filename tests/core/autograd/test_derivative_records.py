@@ -92,6 +92,8 @@ def test_samples_try_what_goes_wrong(name):
 @pytest.mark.parametrize("name", [name for name, op in OPERATORS.items() if takes_tensors(op)])
 def test_no_floating_operator_is_without_a_record(name, tally):
     op = OPERATORS[name]
+    if "random" in op.tags:  # tests/core/ops/test_random.py sees that their gradients are 0
+        return
     if is_differentiable(op):
         assert name not in WITHOUT_RECORD and name not in CONSTANT, f"{name} needs no exception any more"
         return

@@ -186,6 +186,10 @@ class ArrayDevice(DeviceAPI):
         """Seeds the device's random numbers."""
         self.random.manual_seed(seed)
 
+    def new_generator(self, seed: int) -> HostRandom:
+        """Returns random numbers apart from the device's own, which its kernels take as ``generator``."""
+        return HostRandom(seed)
+
     def get_rng_state(self, index: int) -> bytes:
         """Returns the state of the random numbers of device ``index``."""
         return self.random.state(index)

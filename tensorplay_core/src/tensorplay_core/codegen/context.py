@@ -27,7 +27,7 @@ BODY_CHECKS = """\
 """
 PACKAGES = {"ops": "tensorplay_core.ops", "autocast": "tensorplay_core.autocast"}
 PACKAGE = Path(__file__).resolve().parent.parent
-HANDWRITTEN = ("creation.py", "indexing.py", "conversion.py")
+HANDWRITTEN = ("creation.py", "indexing.py", "conversion.py", "random.py")
 """Modules of ``ops/`` whose public functions take the place of generated ones."""
 TENSOR_MEMBERS = ("to", "detach", "backward", "requires_grad")
 _TENSOR = Type(BaseType.TENSOR)
@@ -243,7 +243,7 @@ class CodegenContext:
         schema = function.schema
         return (
             (schema.is_view if function.composite == "implicit" else function.promote != "none")
-            and "creation" not in function.tags
+            and not {"creation", "random"} & {*function.tags}
             and len(self.overloads(function)) == 1
             and [r.type for r in schema.returns] == [_TENSOR]
             and schema.is_functional

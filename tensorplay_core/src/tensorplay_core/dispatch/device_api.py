@@ -166,6 +166,14 @@ class DeviceAPI:
         """Restores what :meth:`get_rng_state` returned; refuses anything else before it changes anything. Optional."""
         self._optional("set_rng_state")
 
+    def new_generator(self, seed: int) -> Any:
+        """Returns random numbers apart from the device's own, for ``tp.Generator``. Optional.
+
+        The object is what kernels get as ``generator``. It has ``state(index)`` and ``set_state(state, index)``, which
+        are as :meth:`get_rng_state` and :meth:`set_rng_state`.
+        """
+        self._optional("new_generator")
+
     # -- memory
 
     def memory_stats(self, index: int) -> dict[str, int]:

@@ -9,6 +9,7 @@ from tensorplay_core.ops import _generated_nodes_indexing as indexing_nodes
 from tensorplay_core.ops import _generated_nodes_linalg as linalg_nodes
 from tensorplay_core.ops import _generated_nodes_nn as nn_nodes
 from tensorplay_core.ops import _generated_nodes_pointwise as pointwise_nodes
+from tensorplay_core.ops import _generated_nodes_random as random_nodes
 from tensorplay_core.ops import _generated_nodes_reduction as reduction_nodes
 from tensorplay_core.ops import _generated_nodes_view as view_nodes
 from tensorplay_core.ops import _generated_schemas_activation as activation
@@ -17,6 +18,7 @@ from tensorplay_core.ops import _generated_schemas_indexing as indexing
 from tensorplay_core.ops import _generated_schemas_linalg as linalg
 from tensorplay_core.ops import _generated_schemas_nn as nn
 from tensorplay_core.ops import _generated_schemas_pointwise as pointwise
+from tensorplay_core.ops import _generated_schemas_random as random
 from tensorplay_core.ops import _generated_schemas_reduction as reduction
 from tensorplay_core.ops import _generated_schemas_view as view
 
@@ -70,6 +72,20 @@ NODES = (
     (pointwise.REAL, pointwise_nodes.RealBackward),
     (pointwise.WHERE, pointwise_nodes.WhereBackward),
     (pointwise.CLONE, pointwise_nodes.CloneBackward),
+    (random.NORMAL_TENSOR_FLOAT, random_nodes.NormalTensorFloatBackward),
+    (random.NORMAL_FLOAT_TENSOR, random_nodes.NormalFloatTensorBackward),
+    (random.NORMAL_TENSOR_TENSOR, random_nodes.NormalTensorTensorBackward),
+    (random.BERNOULLI, random_nodes.BernoulliBackward),
+    (random.BERNOULLI_P, random_nodes.BernoulliPBackward),
+    (random.UNIFORM_, random_nodes.UniformBackward),
+    (random.NORMAL_, random_nodes.NormalBackward),
+    (random.BERNOULLI__TENSOR, random_nodes.BernoulliTensorBackward),
+    (random.BERNOULLI__FLOAT, random_nodes.BernoulliFloatBackward),
+    (random.EXPONENTIAL_, random_nodes.ExponentialBackward),
+    (random.GEOMETRIC_, random_nodes.GeometricBackward),
+    (random.RANDOM__FROM, random_nodes.RandomFromBackward),
+    (random.RANDOM__TO, random_nodes.RandomToBackward),
+    (random.RANDOM_, random_nodes.RandomBackward),
     (reduction.SUM, reduction_nodes.SumBackward),
     (reduction.MEAN, reduction_nodes.MeanBackward),
     (reduction.MAX, reduction_nodes.MaxBackward),

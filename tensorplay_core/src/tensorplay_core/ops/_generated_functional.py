@@ -95,6 +95,10 @@ from tensorplay_core.ops._generated_functional_pointwise import (
     true_divide,
     where,
 )
+from tensorplay_core.ops._generated_functional_random import (
+    bernoulli,
+    multinomial,
+)
 from tensorplay_core.ops._generated_functional_reduction import (
     argmax,
     max,
@@ -175,6 +179,13 @@ from tensorplay_core.ops.creation import (
 from tensorplay_core.ops.indexing import (
     nonzero,
 )
+from tensorplay_core.ops.random import (
+    normal,
+    rand_like,
+    randint,
+    randint_like,
+    randn_like,
+)
 
 __all__ = [
     "_to_copy",
@@ -190,6 +201,7 @@ __all__ = [
     "atleast_1d",
     "atleast_2d",
     "atleast_3d",
+    "bernoulli",
     "broadcast_to",
     "cat",
     "chunk",
@@ -255,19 +267,25 @@ __all__ = [
     "moveaxis",
     "movedim",
     "mul",
+    "multinomial",
     "multiply",
     "narrow",
     "ne",
     "neg",
     "negative",
     "nonzero",
+    "normal",
     "ones",
     "ones_like",
     "permute",
     "pow",
     "put",
     "rand",
+    "rand_like",
+    "randint",
+    "randint_like",
     "randn",
+    "randn_like",
     "randperm",
     "ravel",
     "real",

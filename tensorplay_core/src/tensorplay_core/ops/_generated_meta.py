@@ -12,6 +12,7 @@ from tensorplay_core.ops import _generated_schemas_indexing as indexing
 from tensorplay_core.ops import _generated_schemas_linalg as linalg
 from tensorplay_core.ops import _generated_schemas_nn as nn
 from tensorplay_core.ops import _generated_schemas_pointwise as pointwise
+from tensorplay_core.ops import _generated_schemas_random as random
 from tensorplay_core.ops import _generated_schemas_reduction as reduction
 from tensorplay_core.ops import _generated_schemas_view as view
 from tensorplay_core.ops import meta_kernels as kernels
@@ -81,6 +82,23 @@ BY_RULE: tuple[tuple[Operator, str, str], ...] = (
     (pointwise.GT, "broadcast", "bool"),
     (pointwise.GE, "broadcast", "bool"),
     (pointwise.WHERE, "broadcast", "default"),
+    (random.RANDINT, "randint", "created"),
+    (random.NORMAL_FLOAT_FLOAT, "normal_sized", "created"),
+    (random.NORMAL_TENSOR_FLOAT, "normal", "default"),
+    (random.NORMAL_FLOAT_TENSOR, "normal", "default"),
+    (random.NORMAL_TENSOR_TENSOR, "normal", "default"),
+    (random.BERNOULLI, "bernoulli", "keep"),
+    (random.BERNOULLI_P, "bernoulli", "keep"),
+    (random.MULTINOMIAL, "multinomial", "index"),
+    (random.UNIFORM_, "draw", "self"),
+    (random.NORMAL_, "draw", "self"),
+    (random.BERNOULLI__TENSOR, "draw", "self"),
+    (random.BERNOULLI__FLOAT, "draw", "self"),
+    (random.EXPONENTIAL_, "draw", "self"),
+    (random.GEOMETRIC_, "draw", "self"),
+    (random.RANDOM__FROM, "draw", "self"),
+    (random.RANDOM__TO, "draw", "self"),
+    (random.RANDOM_, "draw", "self"),
     (reduction.SUM, "reduction", "sum"),
     (reduction.MEAN, "reduction", "keep"),
     (reduction.MAX, "reduction", "keep"),

@@ -186,6 +186,34 @@ if TYPE_CHECKING:
         def ge(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
         def __ge__(self, other: Any) -> Tensor: ...
         def clone(self) -> Tensor: ...
+        @overload
+        def bernoulli(self, *, generator: Any | None = None) -> Tensor: ...
+        @overload
+        def bernoulli(self, p: float, *, generator: Any | None = None) -> Tensor: ...
+        def bernoulli(self, *args: Any, **kwargs: Any) -> Any: ...
+        def multinomial(
+            self,
+            num_samples: int,
+            replacement: bool = False,
+            *,
+            generator: Any | None = None,
+        ) -> Tensor: ...
+        def uniform_(self, from_: float = 0, to: float = 1, *, generator: Any | None = None) -> Tensor: ...
+        def normal_(self, mean: float = 0, std: float = 1, *, generator: Any | None = None) -> Tensor: ...
+        @overload
+        def bernoulli_(self, p: Tensor, *, generator: Any | None = None) -> Tensor: ...
+        @overload
+        def bernoulli_(self, p: float = 0.5, *, generator: Any | None = None) -> Tensor: ...
+        def bernoulli_(self, *args: Any, **kwargs: Any) -> Any: ...
+        def exponential_(self, lambd: float = 1, *, generator: Any | None = None) -> Tensor: ...
+        def geometric_(self, p: float, *, generator: Any | None = None) -> Tensor: ...
+        @overload
+        def random_(self, from_: int, to: int | None, *, generator: Any | None = None) -> Tensor: ...
+        @overload
+        def random_(self, to: int, *, generator: Any | None = None) -> Tensor: ...
+        @overload
+        def random_(self, *, generator: Any | None = None) -> Tensor: ...
+        def random_(self, *args: Any, **kwargs: Any) -> Any: ...
         def sum(
             self,
             dim: int | Sequence[int] | None = None,
@@ -352,12 +380,14 @@ else:
     from tensorplay_core.ops import _generated_functional_linalg
     from tensorplay_core.ops import _generated_functional_nn
     from tensorplay_core.ops import _generated_functional_pointwise
+    from tensorplay_core.ops import _generated_functional_random
     from tensorplay_core.ops import _generated_functional_reduction
     from tensorplay_core.ops import _generated_functional_view
     from tensorplay_core.ops import _generated_inplace_activation
     from tensorplay_core.ops import _generated_inplace_creation
     from tensorplay_core.ops import _generated_inplace_indexing
     from tensorplay_core.ops import _generated_inplace_pointwise
+    from tensorplay_core.ops import _generated_inplace_random
     from tensorplay_core.ops import _generated_operators_linalg
     from tensorplay_core.ops import _generated_operators_pointwise
     from tensorplay_core.ops.frontend import reflected
@@ -489,6 +519,14 @@ else:
         ge = _generated_functional_pointwise.ge
         __ge__ = _generated_operators_pointwise.__ge__
         clone = _generated_functional_pointwise.clone
+        bernoulli = _generated_functional_random.bernoulli
+        multinomial = _generated_functional_random.multinomial
+        uniform_ = _generated_inplace_random.uniform_
+        normal_ = _generated_inplace_random.normal_
+        bernoulli_ = _generated_inplace_random.bernoulli_
+        exponential_ = _generated_inplace_random.exponential_
+        geometric_ = _generated_inplace_random.geometric_
+        random_ = _generated_inplace_random.random_
         sum = _generated_functional_reduction.sum
         mean = _generated_functional_reduction.mean
         max = _generated_functional_reduction.max

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tensorplay_core.ops._generated_overloads_linalg import LinalgOverloads
     from tensorplay_core.ops._generated_overloads_nn import NnOverloads
     from tensorplay_core.ops._generated_overloads_pointwise import PointwiseOverloads
+    from tensorplay_core.ops._generated_overloads_random import RandomOverloads
     from tensorplay_core.ops._generated_overloads_reduction import ReductionOverloads
     from tensorplay_core.ops._generated_overloads_view import ViewOverloads
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         LinalgOverloads,
         NnOverloads,
         PointwiseOverloads,
+        RandomOverloads,
         ReductionOverloads,
         ViewOverloads,
     ):

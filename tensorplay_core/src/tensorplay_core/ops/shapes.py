@@ -31,6 +31,7 @@ from tensorplay_core.ops.shape_checks import (
 )
 from tensorplay_core.ops.shapes_arrange import repeat_interleave, roll, unfold
 from tensorplay_core.ops.shapes_indexing import cat, index, index_put, input_sizes, select, slice, unknown
+from tensorplay_core.ops.shapes_random import bernoulli, draw, multinomial, normal, normal_sized, randint
 from tensorplay_core.ops.shapes_scatter import scatter_reduce
 from tensorplay_core.ops.shapes_view import (
     as_strided,
@@ -338,11 +339,13 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "arange": arange,
     "as_strided": as_strided,
     "as_strided_scatter": as_strided_scatter,
+    "bernoulli": bernoulli,
     "broadcast": broadcast,
     "cat": cat,
     "diagonal": diagonal,
     "diagonal_scatter": diagonal_scatter,
     "dimwise": dimwise,
+    "draw": draw,
     "expand": expand,
     "eye": eye,
     "flip": flip,
@@ -352,7 +355,11 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "linear": linear,
     "matmul": matmul,
     "max_dim": max_dim,
+    "multinomial": multinomial,
+    "normal": normal,
+    "normal_sized": normal_sized,
     "permute": permute,
+    "randint": randint,
     "randperm": randperm,
     "reduction": reduction,
     "repeat_interleave": repeat_interleave,

@@ -64,6 +64,10 @@ DOMAINS: dict[str, dict[str, Domain]] = {
 KINDS: dict[str, str] = {
     **dict.fromkeys(("cross_entropy", "log_softmax", "rand", "randn", "softmax"), "f"),
     "mean": "fc",
+    **dict.fromkeys(("bernoulli", "exponential_", "multinomial", "normal", "uniform_"), "f"),
+    "normal_": "fc",
+    "geometric_": "uif",
+    **dict.fromkeys(("bernoulli_", "randint", "random_"), "buif"),
     "scatter_reduce": "uifc",
     "scatter_reduce_": "uifc",
 }

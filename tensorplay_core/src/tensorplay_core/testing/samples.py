@@ -13,6 +13,7 @@ from tensorplay_core.testing import sample_rules as first
 from tensorplay_core.testing import sample_rules_arrange as arrange
 from tensorplay_core.testing import sample_rules_indexing as indexing
 from tensorplay_core.testing import sample_rules_more as more
+from tensorplay_core.testing import sample_rules_random as random
 from tensorplay_core.testing.sample_features import completed
 from tensorplay_core.testing.sample_maker import DOMAINS, KINDS, Described, Maker
 from tensorplay_core.testing.sample_specs import Domain, Named, Sample, TensorSpec
@@ -42,6 +43,7 @@ BY_RULE: dict[str, Table] = {
     ),
     **indexing.BY_RULE,
     **arrange.BY_RULE,
+    **random.BY_RULE,
 }
 
 # Operators whose arguments mean more than a shape rule knows.
