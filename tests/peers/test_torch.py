@@ -124,6 +124,14 @@ ARRANGED: dict[str, Any] = {
     **{f"{name}.{kind}": getattr(torch, name) for name in ("hsplit", "vsplit", "dsplit") for kind in ("int", "array")},
     **{f"tensor_split.{overload}": torch.tensor_split for overload in ("sections", "indices")},
     "scatter_reduce.two": torch.scatter_reduce,
+    "linspace": lambda a, b, n, dtype=None, device=None: torch.linspace(a, b, n, dtype=dtype),
+    "logspace": lambda a, b, n, base=10.0, dtype=None, device=None: torch.logspace(a, b, n, base, dtype=dtype),
+    **{
+        name: lambda row, col, offset=0, dtype=torch.int64, device=None, name=name: getattr(torch, name)(
+            row, col, offset, dtype=dtype
+        )
+        for name in ("tril_indices", "triu_indices")
+    },
 }
 """What repeats, divides and writes along an index, where its name says no function of PyTorch's."""
 

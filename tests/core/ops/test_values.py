@@ -76,7 +76,7 @@ def promised(op: Operator, dtype: tp.dtype, args: Any, kwargs: Any) -> tp.dtype:
         return kwargs["dtype"]
     if op.promote == "bool":
         return tp.bool
-    if op.promote == "index" or op.display_name in ("randperm", "randint"):
+    if op.promote == "index" or op.display_name in ("randperm", "randint", "tril_indices", "triu_indices"):
         return tp.int64
     if "creation" in op.tags:
         if op.display_name in ("arange", "full"):

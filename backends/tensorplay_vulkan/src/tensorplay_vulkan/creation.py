@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorplay_composite.arrays import HostRandom, draws
+from tensorplay_composite.arrays import HostRandom, draws, ranges
 from tensorplay_core.errors import ValueRangeError
 from tensorplay_vulkan.array import BOOL, FLOAT32, INT32, VulkanArray, VulkanDType
 from tensorplay_vulkan.elementwise import assign, contiguous, fill
@@ -34,7 +34,8 @@ def number(value: Any, dtype: VulkanDType) -> int:
 
 def kernels(gpu: Gpu, random: HostRandom) -> dict[str, Any]:
     """Returns the kernels of creation."""
-    return {**filled(gpu), **drawn(gpu, random), **writers(gpu)}
+    made = ranges.kernels(gpu.upload, lambda dtype: dtype.name)
+    return {**filled(gpu), **made, **drawn(gpu, random), **writers(gpu)}
 
 
 def filled(gpu: Gpu) -> dict[str, Any]:

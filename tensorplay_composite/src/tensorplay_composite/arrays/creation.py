@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tensorplay_composite.arrays import draws
+from tensorplay_composite.arrays import draws, ranges
 from tensorplay_composite.arrays._support import Kernels, Support, quietly
 from tensorplay_composite.arrays.random import HostRandom
 from tensorplay_core.errors import ValueRangeError
@@ -95,4 +95,5 @@ def filled(xp: Any, support: Support) -> Kernels:
 
 def kernels(xp: Any, support: Support, source: HostRandom) -> Kernels:
     """Returns the kernels of creation over ``xp``."""
-    return {**filled(xp, support), **draws.kernels(draws.place_of(xp, support), source)}
+    place = draws.place_of(xp, support)
+    return {**filled(xp, support), **ranges.kernels(place.upload), **draws.kernels(place, source)}

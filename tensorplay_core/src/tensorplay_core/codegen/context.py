@@ -27,7 +27,7 @@ BODY_CHECKS = """\
 """
 PACKAGES = {"ops": "tensorplay_core.ops", "autocast": "tensorplay_core.autocast"}
 PACKAGE = Path(__file__).resolve().parent.parent
-HANDWRITTEN = ("creation.py", "indexing.py", "conversion.py", "random.py")
+HANDWRITTEN = ("creation.py", "indexing.py", "conversion.py", "joining.py", "random.py")
 """Modules of ``ops/`` whose public functions take the place of generated ones."""
 TENSOR_MEMBERS = ("to", "detach", "backward", "requires_grad")
 _TENSOR = Type(BaseType.TENSOR)

@@ -15,9 +15,6 @@ from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.ops._generated_schemas_view import (
     AS_STRIDED,
     AS_STRIDED_SCATTER,
-    ATLEAST_1D,
-    ATLEAST_2D,
-    ATLEAST_3D,
     BROADCAST_TO,
     CAT,
     CHUNK,
@@ -1356,63 +1353,6 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(UNFOLD, (input, dimension, size, step))  # type: ignore[no-any-return]
-
-
-def atleast_1d(input: Tensor) -> Tensor:
-    """tp.atleast_1d(input) -> Tensor
-
-    A view of at least one dim; of several tensors, or a list of them, a tuple of views.
-
-    Example:
-        >>> import tensorplay as tp
-        >>> tp.atleast_1d(tp.tensor(5))
-        tensor([5])
-
-    """
-    try:
-        if not active.special:
-            return input._type.k_atleast_1d(input)  # type: ignore[no-any-return]
-    except Exception:  # whatever it is, the slow path meets it again and says it properly
-        pass
-    return call(ATLEAST_1D, (input,))  # type: ignore[no-any-return]
-
-
-def atleast_2d(input: Tensor) -> Tensor:
-    """tp.atleast_2d(input) -> Tensor
-
-    A view of at least two dims, of which new ones come first; of several tensors a tuple of views.
-
-    Example:
-        >>> import tensorplay as tp
-        >>> tp.atleast_2d(tp.tensor([1, 2]))
-        tensor([[1, 2]])
-
-    """
-    try:
-        if not active.special:
-            return input._type.k_atleast_2d(input)  # type: ignore[no-any-return]
-    except Exception:  # whatever it is, the slow path meets it again and says it properly
-        pass
-    return call(ATLEAST_2D, (input,))  # type: ignore[no-any-return]
-
-
-def atleast_3d(input: Tensor) -> Tensor:
-    """tp.atleast_3d(input) -> Tensor
-
-    A view of at least three dims, ``(1, n, 1)`` of one and ``(m, n, 1)`` of two; of several tensors a tuple.
-
-    Example:
-        >>> import tensorplay as tp
-        >>> tp.atleast_3d(tp.zeros(2, 3)).shape
-        (2, 3, 1)
-
-    """
-    try:
-        if not active.special:
-            return input._type.k_atleast_3d(input)  # type: ignore[no-any-return]
-    except Exception:  # whatever it is, the slow path meets it again and says it properly
-        pass
-    return call(ATLEAST_3D, (input,))  # type: ignore[no-any-return]
 
 
 def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:

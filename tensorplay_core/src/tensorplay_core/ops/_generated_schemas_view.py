@@ -277,21 +277,18 @@ ATLEAST_1D = operator(
     composite="implicit",
     tags=("view",),
     promises={"Composite": "atleast_1d"},
-    fast=True,
 )
 ATLEAST_2D = operator(
     "atleast_2d(Tensor(a) self) -> Tensor(a)",
     composite="implicit",
     tags=("view",),
     promises={"Composite": "atleast_2d"},
-    fast=True,
 )
 ATLEAST_3D = operator(
     "atleast_3d(Tensor(a) self) -> Tensor(a)",
     composite="implicit",
     tags=("view",),
     promises={"Composite": "atleast_3d"},
-    fast=True,
 )
 HSTACK = operator(
     "hstack(Tensor[] tensors) -> Tensor",

@@ -142,6 +142,8 @@ def creation_type(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 def creation_dtype(op: Operator, args: tuple[Any, ...], device: Device) -> DType:
     """Returns the dtype that a creation operator makes where none is asked for: that of its numbers."""
     numbers = _numbers(op, args)
+    if op.name in ("linspace", "logspace"):  # the numbers between are no integers
+        numbers = [0.0, *numbers]
     counts = op.name in COUNTS or (op.shape == "arange" and True in numbers)
     return typing_rules.dtype_of_numbers([0, *numbers] if counts else numbers, device)
 

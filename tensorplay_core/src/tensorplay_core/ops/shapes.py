@@ -30,6 +30,7 @@ from tensorplay_core.ops.shape_checks import (
     shape_of,
 )
 from tensorplay_core.ops.shapes_arrange import repeat_interleave, roll, unfold
+from tensorplay_core.ops.shapes_creation import linspace, triangle
 from tensorplay_core.ops.shapes_indexing import cat, index, index_put, input_sizes, select, slice, unknown
 from tensorplay_core.ops.shapes_random import bernoulli, draw, multinomial, normal, normal_sized, randint
 from tensorplay_core.ops.shapes_scatter import scatter_reduce
@@ -353,6 +354,7 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "index_put": index_put,
     "input_sizes": input_sizes,
     "linear": linear,
+    "linspace": linspace,
     "matmul": matmul,
     "max_dim": max_dim,
     "multinomial": multinomial,
@@ -375,6 +377,7 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "split_with_sizes": split_with_sizes,
     "squeeze": squeeze,
     "transpose": transpose,
+    "triangle": triangle,
     "unbind": unbind,
     "unfold": unfold,
     "unknown": unknown,

@@ -66,6 +66,7 @@ KINDS: dict[str, str] = {
     "mean": "fc",
     **dict.fromkeys(("bernoulli", "exponential_", "multinomial", "normal", "uniform_"), "f"),
     "normal_": "fc",
+    **dict.fromkeys(("linspace", "logspace", "tril_indices", "triu_indices"), "uif"),
     "geometric_": "uif",
     **dict.fromkeys(("bernoulli_", "randint", "random_"), "buif"),
     "scatter_reduce": "uifc",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from tensorplay_core.errors import ArgumentError
 from tensorplay_core.testing import sample_rules as first
 from tensorplay_core.testing import sample_rules_arrange as arrange
+from tensorplay_core.testing import sample_rules_creation as creation
 from tensorplay_core.testing import sample_rules_indexing as indexing
 from tensorplay_core.testing import sample_rules_more as more
 from tensorplay_core.testing import sample_rules_random as random
@@ -43,6 +44,7 @@ BY_RULE: dict[str, Table] = {
     ),
     **indexing.BY_RULE,
     **arrange.BY_RULE,
+    **creation.BY_RULE,
     **random.BY_RULE,
 }
 

@@ -20,6 +20,7 @@ from tensorplay_core.testing.references import (
     nn,
     parts,
     pointwise,
+    ranges,
     reduction,
     scatter,
     views,
@@ -33,7 +34,7 @@ from tensorplay_core.types.dtype import by_name
 __all__ = ["PROPERTIES", "UNSPECIFIED", "Array", "Mismatch", "Reference", "names", "reference"]
 
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
-_FAMILIES = (activation, arrange, creation, indexing, linalg, nn, parts, pointwise, reduction, scatter, views)
+_FAMILIES = (activation, arrange, creation, indexing, linalg, nn, parts, pointwise, ranges, reduction, scatter, views)
 _TABLE: dict[str, Reference] = {name: entry for family in _FAMILIES for name, entry in family.REFERENCES.items()}
 
 
