@@ -13,6 +13,7 @@ from tensorplay_core.ops.call import call
 from tensorplay_core.ops.conversion import conj, to
 from tensorplay_core.ops.arguments import python_scalar
 from tensorplay_core.ops.creation import _rebuild, tensor
+from tensorplay_core.ops.exchange import dlpack, dlpack_device
 from tensorplay_core.ops.frontend import spread
 from tensorplay_core.ops.indexing import _getitem, _setitem, nonzero
 from tensorplay_core.ops.typing_rules import check_fits
@@ -27,6 +28,8 @@ class OperatorMethods(TensorBase):
 
     to = to
     conj = conj
+    __dlpack__ = dlpack
+    __dlpack_device__ = dlpack_device
     __getitem__ = _getitem
     __setitem__ = _setitem
     nonzero = nonzero
