@@ -24,8 +24,7 @@ pytestmark = pytest.mark.peers
 OPERATORS = {op.display_name: op for op in REGISTRY.operators.values() if op.namespace == "tp"}
 DTYPES = ("bool", "uint8", "int8", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 COUNTS: Counter[str] = Counter()
-CREATED = {"empty", "rand", "randn", "randperm"}
-CREATED |= {"alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "native_dropout"}
+CREATED = {"empty"} | {name for name, op in OPERATORS.items() if "random" in op.tags}
 """Contents that are not comparable."""
 
 NAN_STAYS = "the sign of NaN is NaN here, as in the array API and NumPy; PyTorch makes it 0"
@@ -65,6 +64,25 @@ DIFFERENT |= {
     (name, sample): reason
     for name in ("scatter.src", "scatter_add", "scatter_.src", "scatter_add_")
     for sample, reason in (("larger source", "PyTorch's backward refuses a source that is larger than the index"),)
+}
+DIFFERENT |= {
+    ("scatter_reduce.two", f"{reduce} larger source"): "PyTorch's backward refuses a source larger than the index"
+    for reduce in ("sum", "prod", "mean", "amax", "amin")
+}
+DIFFERENT |= {
+    ("scatter_reduce.two", f"{reduce} special values"): "the gradient of a NaN goes to the NaN; PyTorch's is NaN"
+    for reduce in ("amax", "amin")
+}
+DIFFERENT |= {
+    (name, "shape (5,) dim 0 [0, -1]"): "PyTorch's backward refuses a negative index"
+    for name in ("index_fill.int_Tensor", "index_fill_.int_Tensor")
+}
+DIFFERENT["scatter_reduce.two", "prod zeros"] = "PyTorch's second gradient refuses several zeros at one place"
+DIFFERENT["repeat_interleave.Tensor", "int32"] = "indices are int64, whatever integers count them"
+DIFFERENT |= {
+    ("scatter_reduce_.two", sample): reason
+    for (name, sample), reason in DIFFERENT.items()
+    if name == "scatter_reduce.two"
 }
 DIFFERENT |= dict.fromkeys(
     [("elu", "zeros"), ("selu", "zeros")], "the second gradient at the kink is that of the branch taken; PyTorch's is 0"
@@ -253,6 +271,30 @@ FUNCTIONAL = (
 )
 """Operators that torch.nn.functional has with other arguments than torch."""
 
+
+def by_method(name: str) -> Any:
+    return lambda x, *args, **kwargs: getattr(x.clone() if name.endswith("_") else x, name)(*args, **kwargs)
+
+
+ARRANGED: dict[str, Any] = {
+    **{name: by_method(name) for name in ("repeat", "unfold", "index_add_", "index_copy_")},
+    **{f"index_fill.{overload}": torch.index_fill for overload in ("int_Scalar", "int_Tensor")},
+    **{f"index_fill_.{overload}": by_method("index_fill_") for overload in ("int_Scalar", "int_Tensor")},
+    **{f"repeat_interleave.{name}": torch.repeat_interleave for name in ("Tensor", "self_Tensor", "self_int")},
+    **{f"{name}.{kind}": getattr(torch, name) for name in ("hsplit", "vsplit", "dsplit") for kind in ("int", "array")},
+    **{f"tensor_split.{overload}": torch.tensor_split for overload in ("sections", "indices")},
+    "scatter_reduce.two": torch.scatter_reduce,
+    "linspace": lambda a, b, n, dtype=None, device=None: torch.linspace(a, b, n, dtype=dtype),
+    "logspace": lambda a, b, n, base=10.0, dtype=None, device=None: torch.logspace(a, b, n, base, dtype=dtype),
+    **{
+        name: lambda row, col, offset=0, dtype=torch.int64, device=None, name=name: getattr(torch, name)(
+            row, col, offset, dtype=dtype
+        )
+        for name in ("tril_indices", "triu_indices")
+    },
+}
+"""What repeats, divides and writes along an index, where its name says no function of PyTorch's."""
+
 REFERENCES: dict[str, Any] = {
     "sort": lambda x, dim=-1, descending=False: torch.sort(x, dim=dim, descending=descending, stable=True),
     "argsort": lambda x, dim=-1, descending=False: torch.argsort(x, dim=dim, descending=descending, stable=True),
@@ -279,6 +321,7 @@ REFERENCES: dict[str, Any] = {
     ),
     "embedding_dense_backward": torch.ops.aten.embedding_dense_backward,
     "native_dropout_backward": torch.ops.aten.native_dropout_backward,
+    **ARRANGED,
     "index": indexed,
     "index_backward": index_backward,
     "select_backward": torch.ops.aten.select_backward,

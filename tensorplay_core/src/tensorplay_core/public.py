@@ -102,6 +102,13 @@ NAMES = (*__all__, *errors.__all__, *functions.__all__)
 """Everything public; a list of its own, because a type checker reads ``__all__`` only where it is written out."""
 
 LAZY = {
+    "Generator": "tensorplay_core.ops.generators",
+    "asarray": "tensorplay_core.ops.exchange",
+    "from_dlpack": "tensorplay_core.ops.exchange",
+    "frombuffer": "tensorplay_core.ops.exchange",
+    "load_file": "tensorplay_core.ops.files",
+    "load_metadata": "tensorplay_core.ops.files",
+    "save_file": "tensorplay_core.ops.files",
     "accelerator": "tensorplay_core.ops.accelerator",
     "backends": "tensorplay_core.plugins.public",
     "profiler": "tensorplay_core.profiler",

@@ -46,6 +46,8 @@ KINKS = {
     ("tp::reciprocal", "zeros"): _POLE,
     ("tp::relu", "zeros"): _KINK,
     ("tp::rsqrt", "zeros"): _POLE,
+    ("tp::scatter_reduce.two", "amax ties"): _SHARED,
+    ("tp::scatter_reduce.two", "amin zeros"): _SHARED,
     ("tp::selu", "zeros"): _KINK,
     ("tp::sgn", "zeros"): "it jumps at 0",
     ("tp::sqrt", "zeros"): _POLE,
@@ -104,7 +106,7 @@ KINKS |= {
     },
     ("tp::norm.str", "zeros"): _ZERO,
 }
-REPEATS = dict.fromkeys(("tp::index_put", "tp::scatter.src"), _LAST)
+REPEATS = dict.fromkeys(("tp::index_copy", "tp::index_put", "tp::scatter.src"), _LAST)
 REPEATS |= dict.fromkeys(
     ("tp::_embedding", "tp::embedding"), "a row is left out, or divided by how often it is read, on purpose"
 )

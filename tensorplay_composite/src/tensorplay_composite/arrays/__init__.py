@@ -12,6 +12,7 @@ from typing import Any
 
 from tensorplay_composite.arrays import (
     activation,
+    combine,
     convolution,
     creation,
     elementary,
@@ -49,6 +50,7 @@ _FAMILIES = (
     convolution,
     padding,
     pooling,
+    combine,
 )
 
 

@@ -12,12 +12,14 @@ from typing import Any
 
 from tensorplay_composite.operators import (
     activation,
+    arrange,
     attention,
     convolution,
     dropout,
     einsum,
     elementary,
     factorization,
+    index_writes,
     indexing,
     linalg,
     loss,
@@ -218,5 +220,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     **convolution.KERNELS,
     **padding.KERNELS,
     **pooling.KERNELS,
+    **arrange.KERNELS,
+    **index_writes.KERNELS,
 }
 """Name in the contract to Composite kernel."""

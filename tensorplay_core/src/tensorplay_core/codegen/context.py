@@ -27,7 +27,10 @@ BODY_CHECKS = """\
 """
 PACKAGES = {"ops": "tensorplay_core.ops", "autocast": "tensorplay_core.autocast"}
 PACKAGE = Path(__file__).resolve().parent.parent
-HANDWRITTEN = ("creation.py", "indexing.py", "conversion.py", "comparison.py", "products.py", "convolution.py")
+HANDWRITTEN = (
+    "creation.py", "indexing.py", "conversion.py", "comparison.py", "products.py", "convolution.py", "joining.py",
+    "random.py",
+)  # fmt: skip
 """Modules of ``ops/`` whose public functions take the place of generated ones."""
 NN_FUNCTIONS = ("nn_functional.py",)
 """Modules of ``ops/`` whose public functions are in ``tp.nn.functional`` alone, in the place of what ``tp`` has."""
@@ -262,7 +265,7 @@ class CodegenContext:
         decomposes = schema.is_view or ("nn" in function.tags and not schema.keyword_only)
         return (
             (decomposes if function.composite == "implicit" else function.promote != "none")
-            and "creation" not in function.tags
+            and not {"creation", "random"} & {*function.tags}
             and self._is_told_apart(function)
             and [r.type for r in schema.returns] == [_TENSOR]
             and schema.is_functional

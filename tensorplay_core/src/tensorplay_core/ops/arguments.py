@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.errors import ArgumentError, did_you_mean
+from tensorplay_core.ops.generators import check_generator
 from tensorplay_core.ops.shape_checks import as_int, as_ints
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 from tensorplay_core.types.device import Device
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from tensorplay_core.types.schema import Alias, Argument
 
 SCALARS = (bool, int, float, complex)
-NOT_PROMOTED = frozenset({"condition", "indices"})
+NOT_PROMOTED = frozenset({"condition", "index", "indices"})
 """Arguments that choose rather than compute: they keep their dtype, and are no numbers."""
 
 
@@ -221,6 +222,8 @@ def _one(op: Operator, spec: Spec, value: Any) -> Any:
             return bool(value)
         if isinstance(value, int) and value in (0, 1):
             return bool(value)
+    elif spec.kind == "Generator":
+        return check_generator(op.display_name, value)
     elif spec.kind != "str" or isinstance(value, str):
         return value
     raise ArgumentError(f"{op.display_name}: {spec.name} must be {_wanted(spec)}, not {value!r}")

@@ -51,6 +51,15 @@ from tensorplay_core.ops.helpers_factorization import (
 from tensorplay_core.ops.helpers_factorization import (
     svdvals_backward as svdvals_backward,
 )
+from tensorplay_core.ops.helpers_indexing import (
+    roll_backward as roll_backward,
+)
+from tensorplay_core.ops.helpers_indexing import (
+    scatter_reduce_backward as scatter_reduce_backward,
+)
+from tensorplay_core.ops.helpers_indexing import (
+    unfold_backward as unfold_backward,
+)
 from tensorplay_core.ops.helpers_linalg import (
     adjoint as adjoint,
 )

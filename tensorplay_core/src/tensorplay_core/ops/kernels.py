@@ -25,6 +25,7 @@ from tensorplay_core.errors import (
 from tensorplay_core.ops import rebinding, typing_rules
 from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of, tensors_in, written_tensors
 from tensorplay_core.ops.first_call import Watched, failed, is_a_kernels_own
+from tensorplay_core.ops.generators import Generator, source_of
 from tensorplay_core.ops.results import CATEGORY, arguments_returned, broken, each_shape, wrap_results
 from tensorplay_core.ops.shapes import RULES, Shaped
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
@@ -32,6 +33,9 @@ from tensorplay_core.tensor.version import Version
 from tensorplay_core.tensor.views import bump
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import DType
+
+COUNTS = frozenset({"randint", "randperm", "tril_indices", "triu_indices"})
+"""Creation operators that make integers, whatever numbers they are given."""
 
 
 def shaped(value: Any) -> Any:
@@ -138,7 +142,9 @@ def creation_type(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 def creation_dtype(op: Operator, args: tuple[Any, ...], device: Device) -> DType:
     """Returns the dtype that a creation operator makes where none is asked for: that of its numbers."""
     numbers = _numbers(op, args)
-    counts = op.name == "randperm" or (op.shape == "arange" and True in numbers)
+    if op.name in ("linspace", "logspace"):  # the numbers between are no integers
+        numbers = [0.0, *numbers]
+    counts = op.name in COUNTS or (op.shape == "arange" and True in numbers)
     return typing_rules.dtype_of_numbers([0, *numbers] if counts else numbers, device)
 
 
@@ -209,6 +215,8 @@ def native_keywords(op: Operator, kwargs: dict[str, Any], compute: TensorType) -
             result[name] = value.index or 0
         elif isinstance(value, TensorBase):
             result[name] = value._array
+        elif value.__class__ is Generator:
+            result[name] = source_of(op.display_name, value, compute.device)
         else:
             result[name] = value
     return result

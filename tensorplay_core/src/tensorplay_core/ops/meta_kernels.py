@@ -13,7 +13,7 @@ from typing import Any
 
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.errors import DTypeError, NoDataError, fix
-from tensorplay_core.ops import shapes, shapes_indexing, shapes_view
+from tensorplay_core.ops import shapes, shapes_arrange, shapes_indexing, shapes_view
 from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of
 from tensorplay_core.ops.shape_checks import Shaped, as_int, as_ints, normalize_dim, normalize_dims
 from tensorplay_core.tensor.meta_array import MetaArray, like_operands, reshaped_strides
@@ -212,6 +212,16 @@ def diagonal(self: MetaArray, offset: int = 0, dim1: int = 0, dim2: int = 1) -> 
     kept = tuple(stride for d, stride in enumerate(self.strides) if d not in (first, second))
     start = self.strides[second] * offset if offset > 0 else -self.strides[first] * offset
     return self.view(sizes, (*kept, self.strides[first] + self.strides[second]), start if sizes[-1] else 0)
+
+
+def unfold(self: MetaArray, dimension: int, size: int, step: int) -> MetaArray:
+    """Windows along a dim: its stride in steps, and itself as the last."""
+    sizes = shapes_arrange.unfold("unfold", _seen(self), dimension, size, step)
+    if not self.ndim:
+        return self.view(sizes, (1,))
+    d = normalize_dim("unfold", dimension, self.ndim)
+    stride = self.strides[d]
+    return self.view(sizes, (*self.strides[:d], stride * step, *self.strides[d + 1 :], stride))
 
 
 def unbind(self: MetaArray, dim: int = 0) -> list[MetaArray]:

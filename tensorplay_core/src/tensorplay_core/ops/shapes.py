@@ -29,6 +29,11 @@ from tensorplay_core.ops.shape_checks import (
     normalize_dims,
     shape_of,
 )
+from tensorplay_core.ops.shapes_arrange import (
+    repeat_interleave,
+    roll,
+    unfold,
+)
 from tensorplay_core.ops.shapes_attention import (
     embedding,
     embedding_backward,
@@ -36,6 +41,10 @@ from tensorplay_core.ops.shapes_attention import (
 from tensorplay_core.ops.shapes_convolution import (
     convolution,
     convolution_backward,
+)
+from tensorplay_core.ops.shapes_creation import (
+    linspace,
+    triangle,
 )
 from tensorplay_core.ops.shapes_dropout import (
     dropout,
@@ -103,11 +112,22 @@ from tensorplay_core.ops.shapes_pooling import (
     max_pool_with_indices,
     pool_backward,
 )
+from tensorplay_core.ops.shapes_random import (
+    bernoulli,
+    draw,
+    multinomial,
+    normal,
+    normal_sized,
+    randint,
+)
 from tensorplay_core.ops.shapes_reduction import (
     bincount,
     norm,
     searchsorted,
     topk,
+)
+from tensorplay_core.ops.shapes_scatter import (
+    scatter_reduce,
 )
 from tensorplay_core.ops.shapes_view import (
     as_strided,
@@ -424,6 +444,7 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "as_strided_scatter": as_strided_scatter,
     "bitwise": bitwise,
     "bincount": bincount,
+    "bernoulli": bernoulli,
     "broadcast": broadcast,
     "cat": cat,
     "celu": celu,
@@ -445,6 +466,7 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "dropout_backward": dropout_backward,
     "embedding": embedding,
     "embedding_backward": embedding_backward,
+    "draw": draw,
     "expand": expand,
     "dot": dot,
     "eigh": eigh,
@@ -458,6 +480,7 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "index_put": index_put,
     "input_sizes": input_sizes,
     "linear": linear,
+    "linspace": linspace,
     "matmul": matmul,
     "matrices": matrices,
     "max_dim": max_dim,
@@ -472,11 +495,18 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "max_pool": max_pool,
     "max_pool_with_indices": max_pool_with_indices,
     "pool_backward": pool_backward,
+    "multinomial": multinomial,
+    "normal": normal,
+    "normal_sized": normal_sized,
+    "randint": randint,
     "randperm": randperm,
     "reduction": reduction,
+    "repeat_interleave": repeat_interleave,
     "reshape": reshape,
+    "roll": roll,
     "same": same,
     "searchsorted": searchsorted,
+    "scatter_reduce": scatter_reduce,
     "select": select,
     "select_scatter": select_scatter,
     "shrink": shrink,
@@ -496,7 +526,9 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "standardize_backward": standardize_backward,
     "transpose": transpose,
     "transposed": transposed,
+    "triangle": triangle,
     "unbind": unbind,
+    "unfold": unfold,
     "unknown": unknown,
     "unsqueeze": unsqueeze,
     "write": write,

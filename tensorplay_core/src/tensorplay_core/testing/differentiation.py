@@ -53,6 +53,8 @@ def is_differentiable(op: Operator) -> bool:
     """Whether an operator has a gradient: a record, a registration, or a composition of operators that have."""
     if op.differentiable is not None and not any(op.differentiable):
         return False
+    if "random" in op.tags:  # a difference of two draws says nothing; the gradients are 0
+        return False
     return source(op).node is not None or (source(op).composite == "implicit" and takes_tensors(op))
 
 

@@ -110,6 +110,13 @@ KINDS: dict[str, str] = {
         ),
         "f",
     ),
+    **dict.fromkeys(("bernoulli", "exponential_", "multinomial", "normal", "uniform_"), "f"),
+    "normal_": "fc",
+    **dict.fromkeys(("linspace", "logspace", "tril_indices", "triu_indices"), "uif"),
+    "geometric_": "uif",
+    **dict.fromkeys(("bernoulli_", "randint", "random_"), "buif"),
+    "scatter_reduce": "uifc",
+    "scatter_reduce_": "uifc",
 }
 
 # The tags of operators that refuse complex numbers.

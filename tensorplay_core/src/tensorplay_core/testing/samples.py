@@ -11,10 +11,16 @@ from collections.abc import Callable, Iterator
 from tensorplay_core.errors import ArgumentError
 from tensorplay_core.testing import sample_rules as first
 from tensorplay_core.testing import (
+    sample_rules_arrange as arrange,
+)
+from tensorplay_core.testing import (
     sample_rules_attention as attention,
 )
 from tensorplay_core.testing import (
     sample_rules_convolution as convolution,
+)
+from tensorplay_core.testing import (
+    sample_rules_creation as creation,
 )
 from tensorplay_core.testing import (
     sample_rules_factorization as factorization,
@@ -42,6 +48,9 @@ from tensorplay_core.testing import (
 )
 from tensorplay_core.testing import (
     sample_rules_pooling as pooling,
+)
+from tensorplay_core.testing import (
+    sample_rules_random as random,
 )
 from tensorplay_core.testing import (
     sample_rules_reduction as reduction,
@@ -81,6 +90,9 @@ BY_RULE: dict[str, Table] = {
     **convolution.BY_RULE,
     **padding.BY_RULE,
     **pooling.BY_RULE,
+    **arrange.BY_RULE,
+    **creation.BY_RULE,
+    **random.BY_RULE,
 }
 
 # Operators whose arguments mean more than a shape rule knows.
@@ -98,6 +110,7 @@ BY_NAME: dict[str, Table] = {
     **loss.BY_NAME,
     **normalization.BY_NAME,
     "softmin": first.dimwise,
+    **arrange.BY_NAME,
 }
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from tensorplay_core.testing.references import (
     activation,
+    arrange,
     attention,
     convolution,
     creation,
@@ -28,6 +29,7 @@ from tensorplay_core.testing.references import (
     pointwise,
     pooling,
     products,
+    ranges,
     reduction,
     scans,
     scatter,
@@ -69,6 +71,8 @@ _FAMILIES = (
     convolution,
     padding,
     pooling,
+    arrange,
+    ranges,
 )
 _TABLE: dict[str, Reference] = {name: entry for family in _FAMILIES for name, entry in family.REFERENCES.items()}
 

@@ -40,6 +40,7 @@ BOUNDED = frozenset(
         "linear",
         "index",
         "index_backward",
+        "scatter_reduce",
     }
 )
 """Operators that are not tried with integers of the dtype's whole range."""
