@@ -29,7 +29,8 @@ def places(count, rng):
     chosen = rng.choice(dark.size, size=count, p=dark / dark.sum())
     row, column = np.divmod(chosen, image.shape[1])
     points = np.stack([column, -row], axis=1) + rng.uniform(-0.5, 0.5, (count, 2))
-    return (points - points.mean(axis=0)) / points.std()
+    points -= points.mean(axis=0)
+    return points / points.std()
 
 
 def schedule(kind):
@@ -46,7 +47,7 @@ def start(kind):
     def normal(scale, *shape):
         return torch.from_numpy(rng.normal(0, scale, shape)).to(**kind)
 
-    p = {"waves": normal(2.5, WAVES, 2)}
+    p = {"waves": normal(2.0, WAVES, 2)}
     sizes = (2 + 2 * WAVES + 16, HIDDEN, HIDDEN, HIDDEN, 2)
     for n, (inner, outer) in enumerate(pairwise(sizes)):
         p[f"{n}"] = normal(1 / math.sqrt(inner), outer, inner).requires_grad_()
@@ -136,8 +137,8 @@ def main(settings):
 def draw(axes, path, data):
     titles = [f"step {n}" for n in (0, TIMES - 60, TIMES - 30, TIMES - 15, TIMES)]
     for ax, points, title in zip(axes, [*path, data[:4000]], [*titles, "data"], strict=True):
-        ax.plot(points[:, 0].tolist(), points[:, 1].tolist(), ".", markersize=1)
-        ax.set(xlim=(-3, 3), ylim=(-3, 3), aspect="equal", xticks=[], yticks=[], title=title)
+        ax.plot(points[:, 0].tolist(), points[:, 1].tolist(), ".", markersize=0.7)
+        ax.set(xlim=(-2.5, 2.5), ylim=(-2.5, 2.5), aspect="equal", xticks=[], yticks=[], title=title)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,7 @@ the library's own random numbers: so the surprise of the written text is compare
 before it exactly.
 
 Sources: A. Vaswani et al., Attention is all you need, 2017; A. Radford et al., Language models are unsupervised
-multitask learners, 2019 (the order of the parts, the start of the weights); A. Karpathy's nanoGPT is the best known
-such program.
+multitask learners, 2019 (the order of the parts); A. Karpathy's nanoGPT is the best known such program.
 """
 
 import math
@@ -18,27 +17,29 @@ import torch.nn.functional as F
 from adam import Adam, clip, warmup_cosine
 from support import Value, alone, help_text
 
-WIDTH, LAYERS, HEADS, CONTEXT, BATCH = 96, 3, 4, 64, 24
+WIDTH, LAYERS, HEADS, CONTEXT, BATCH = 64, 2, 4, 64, 16
 
 
 def start(letters, kind):
     """The parameters before training, by name. Keys need no bias: softmax would not see it."""
     rng = np.random.default_rng(0)
 
-    def weight(*shape, scale=0.02):
+    def normal(scale, *shape):
         return torch.from_numpy(rng.normal(0, scale, shape)).to(**kind).requires_grad_()
+
+    def matrix(outer, inner):
+        return normal(1 / math.sqrt(inner), outer, inner)
 
     def constant(value, *shape):
         return torch.full(shape, value, **kind, requires_grad=True)
 
-    deep = 0.02 / math.sqrt(2 * LAYERS)
-    p = {"letters": weight(letters, WIDTH), "places": weight(CONTEXT, WIDTH)}
+    p = {"letters": normal(0.05, letters, WIDTH), "places": normal(0.05, CONTEXT, WIDTH)}
     for n in range(LAYERS):
         p[f"{n}.gain1"], p[f"{n}.shift1"] = constant(1.0, WIDTH), constant(0.0, WIDTH)
-        p[f"{n}.qkv"], p[f"{n}.out"] = weight(3 * WIDTH, WIDTH), weight(WIDTH, WIDTH, scale=deep)
+        p[f"{n}.qkv"], p[f"{n}.out"] = matrix(3 * WIDTH, WIDTH), matrix(WIDTH, WIDTH)
         p[f"{n}.gain2"], p[f"{n}.shift2"] = constant(1.0, WIDTH), constant(0.0, WIDTH)
-        p[f"{n}.up"], p[f"{n}.up_bias"] = weight(4 * WIDTH, WIDTH), constant(0.0, 4 * WIDTH)
-        p[f"{n}.down"], p[f"{n}.down_bias"] = weight(WIDTH, 4 * WIDTH, scale=deep), constant(0.0, WIDTH)
+        p[f"{n}.up"], p[f"{n}.up_bias"] = matrix(4 * WIDTH, WIDTH), constant(0.0, 4 * WIDTH)
+        p[f"{n}.down"], p[f"{n}.down_bias"] = matrix(WIDTH, 4 * WIDTH), constant(0.0, WIDTH)
     p["gain"], p["shift"] = constant(1.0, WIDTH), constant(0.0, WIDTH)
     return p
 
@@ -75,7 +76,7 @@ def prepare(settings):
     number = {letter: n for n, letter in enumerate(letters)}
     text = torch.tensor([number[c] for c in characters], device=settings.device)
     p = start(len(letters), kind)
-    optimizer = Adam(p.values(), rate=2e-3, betas=(0.9, 0.98), decay=0.1)
+    optimizer = Adam(p.values(), rate=4e-3, betas=(0.9, 0.98), decay=0.1)
 
     def step(starts, factor):
         loss = loss_of(p, windows(text, starts))
@@ -104,7 +105,7 @@ def main(settings):
     torch.manual_seed(0)
     p, letters, text, step = prepare(settings)
     split = len(text) * 9 // 10
-    steps = settings.size(400, 20)
+    steps = settings.size(1200, 30)
     rng = np.random.default_rng(1)
     batches = torch.from_numpy(rng.integers(0, split - CONTEXT, (steps, BATCH))).to(settings.device)
     history = []
