@@ -56,7 +56,7 @@ def swap(library: str) -> ModuleType:
     for name in MODULES:
         sys.modules[f"torch.{name}"] = importlib.import_module(f"tensorplay.{name}")
     files = ModuleType("safetensors.torch")
-    files.load_file, files.save_file = tensorplay.load_file, tensorplay.save_file
+    files.__getattr__ = lambda name: getattr(tensorplay, name)  # load_file, save_file
     sys.modules["safetensors.torch"] = files
     return tensorplay
 
