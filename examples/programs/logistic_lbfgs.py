@@ -82,7 +82,7 @@ def main(settings):
         (gradient,) = torch.autograd.grad(value, flat)
         return value.item(), gradient
 
-    tolerance = 1e-8 if settings.dtype == "float64" else 1e-5
+    tolerance = 1e-8 if settings.dtype == "float64" else 1e-4
     flat, gradient, values = minimise(
         evaluate, torch.zeros(650, **kind), tolerance, settings.track(range(settings.size(400, 200)), "minimising")
     )

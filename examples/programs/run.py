@@ -40,8 +40,8 @@ PROGRAMS = (
     "diffusion",
     "beam_search",
 )
-MODULES = ("nn", "nn.functional", "linalg", "autograd")
-"""What programs reach below ``torch``."""
+MODULES = ("nn", "nn.functional")
+"""What programs import below ``torch``; the rest they reach as attributes."""
 
 
 def swap(library: str) -> ModuleType:

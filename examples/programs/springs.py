@@ -74,7 +74,7 @@ def main(settings):
     guess = torch.tensor([3.0, 0.8], **kind) / time + turn
     first, gradient = evaluate(guess.flatten())
     iterations = settings.track(range(settings.size(25, 4)), "throwing")
-    flat, _, values = minimise(evaluate, guess.flatten(), 1e-9, iterations)
+    flat, _, values = minimise(evaluate, guess.flatten(), 1e-9 if settings.dtype == "float64" else 1e-5, iterations)
     with torch.no_grad():
         _, before = loss_of(guess)
         _, after = loss_of(flat.view_as(places))

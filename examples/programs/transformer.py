@@ -76,7 +76,7 @@ def prepare(settings):
     number = {letter: n for n, letter in enumerate(letters)}
     text = torch.tensor([number[c] for c in characters], device=settings.device)
     p = start(len(letters), kind)
-    optimizer = Adam(p.values(), rate=4e-3, betas=(0.9, 0.98), decay=0.1)
+    optimizer = Adam(p.values(), rate=6e-3, betas=(0.9, 0.98), decay=0.1)
 
     def step(starts, factor):
         loss = loss_of(p, windows(text, starts))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-OPTIONS = {"quick": True, "no_pictures": True, "out": Path("pictures"), "device": "cpu", "dtype": "float64", "json": False}
+OPTIONS = {"quick": True, "no_pictures": True, "out": Path(), "device": "cpu", "dtype": "float64", "json": False}
 
 
 def options(**changed: object) -> argparse.Namespace:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from math import cos, pi
 
 import pytest
@@ -12,7 +13,7 @@ KIND = {"dtype": tp.float64, "device": "cpu"}
 def test_the_signal_goes_from_all_to_nothing(load) -> None:
     left = load("diffusion").schedule(KIND).tolist()
     assert len(left) == 100
-    assert all(later < earlier for earlier, later in zip(left, left[1:], strict=False))
+    assert all(later < earlier for earlier, later in itertools.pairwise(left))
     assert 0.999 < left[0] < 1
     assert 0 < left[-1] < 1e-5
     # In the middle no variance is clamped, and the product telescopes.

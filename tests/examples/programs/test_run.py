@@ -7,12 +7,13 @@ import importlib.util
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import tensorplay as tp
 
-from .conftest import PROGRAMS
+PROGRAMS = Path(__file__).parents[3] / "examples" / "programs"
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -28,9 +29,9 @@ def test_the_list_is_the_folder(load) -> None:
     assert all(line.endswith(".") for line in listed)
 
 
-def test_every_program_is_in_the_readme() -> None:
+def test_every_program_is_in_the_readme(load) -> None:
     text = (PROGRAMS / "README.md").read_text(encoding="utf-8")
-    assert all(f"[{name}]({name}.py)" in text for name in run("--list").stdout.split()[::1] if f"{name}.py" in text)
+    assert all(f"[{name}]({name}.py)" in text for name in load("run").PROGRAMS)
 
 
 @pytest.mark.parametrize("path", sorted(PROGRAMS.glob("*.py")), ids=lambda path: path.stem)
