@@ -139,6 +139,10 @@ RULES: dict[str, tuple[str, ...]] = {
         "hypot",
         "cat",
         "stack",
+        "hstack",
+        "vstack",
+        "dstack",
+        "column_stack",
     ),
     "banned": (),
 }

@@ -19,6 +19,7 @@ from tensorplay_core.ops import _generated_nodes_normalization as normalization_
 from tensorplay_core.ops import _generated_nodes_padding as padding_nodes
 from tensorplay_core.ops import _generated_nodes_pointwise as pointwise_nodes
 from tensorplay_core.ops import _generated_nodes_pooling as pooling_nodes
+from tensorplay_core.ops import _generated_nodes_random as random_nodes
 from tensorplay_core.ops import _generated_nodes_reduction as reduction_nodes
 from tensorplay_core.ops import _generated_nodes_rounding as rounding_nodes
 from tensorplay_core.ops import _generated_nodes_scan as scan_nodes
@@ -42,6 +43,7 @@ from tensorplay_core.ops import _generated_schemas_normalization as normalizatio
 from tensorplay_core.ops import _generated_schemas_padding as padding
 from tensorplay_core.ops import _generated_schemas_pointwise as pointwise
 from tensorplay_core.ops import _generated_schemas_pooling as pooling
+from tensorplay_core.ops import _generated_schemas_random as random
 from tensorplay_core.ops import _generated_schemas_reduction as reduction
 from tensorplay_core.ops import _generated_schemas_rounding as rounding
 from tensorplay_core.ops import _generated_schemas_scan as scan
@@ -111,6 +113,7 @@ NODES = (
     (indexing.SELECT_BACKWARD, indexing_nodes.SelectBackwardBackward),
     (indexing.SLICE_BACKWARD, indexing_nodes.SliceBackwardBackward),
     (indexing.INDEX_PUT_, indexing_nodes.IndexPutBackward),
+    (indexing.SCATTER_REDUCE_TWO, indexing_nodes.ScatterReduceTwoBackward),
     (linalg.MATMUL, linalg_nodes.MatmulBackward),
     (linalg.MM, linalg_nodes.MmBackward),
     (linalg.BMM, linalg_nodes.BmmBackward),
@@ -169,6 +172,20 @@ NODES = (
     (pooling.AVG_POOL2D_BACKWARD, pooling_nodes.AvgPool2dBackwardBackward),
     (pooling.AVG_POOL3D, pooling_nodes.AvgPool3dBackward),
     (pooling.AVG_POOL3D_BACKWARD, pooling_nodes.AvgPool3dBackwardBackward),
+    (random.NORMAL_TENSOR_FLOAT, random_nodes.NormalTensorFloatBackward),
+    (random.NORMAL_FLOAT_TENSOR, random_nodes.NormalFloatTensorBackward),
+    (random.NORMAL_TENSOR_TENSOR, random_nodes.NormalTensorTensorBackward),
+    (random.BERNOULLI, random_nodes.BernoulliBackward),
+    (random.BERNOULLI_P, random_nodes.BernoulliPBackward),
+    (random.UNIFORM_, random_nodes.UniformBackward),
+    (random.NORMAL_, random_nodes.NormalBackward),
+    (random.BERNOULLI__TENSOR, random_nodes.BernoulliTensorBackward),
+    (random.BERNOULLI__FLOAT, random_nodes.BernoulliFloatBackward),
+    (random.EXPONENTIAL_, random_nodes.ExponentialBackward),
+    (random.GEOMETRIC_, random_nodes.GeometricBackward),
+    (random.RANDOM__FROM, random_nodes.RandomFromBackward),
+    (random.RANDOM__TO, random_nodes.RandomToBackward),
+    (random.RANDOM_, random_nodes.RandomBackward),
     (reduction.SUM, reduction_nodes.SumBackward),
     (reduction.MEAN, reduction_nodes.MeanBackward),
     (reduction.MAX, reduction_nodes.MaxBackward),
@@ -235,4 +252,6 @@ NODES = (
     (view.SLICE_SCATTER, view_nodes.SliceScatterBackward),
     (view.DIAGONAL_SCATTER, view_nodes.DiagonalScatterBackward),
     (view.AS_STRIDED_SCATTER, view_nodes.AsStridedScatterBackward),
+    (view.ROLL, view_nodes.RollBackward),
+    (view.UNFOLD, view_nodes.UnfoldBackward),
 )

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from tensorplay_core.dispatch import active
 from tensorplay_core.ops._generated_schemas_dropout import (
     ALPHA_DROPOUT,
     DROPOUT,
@@ -72,11 +71,6 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         tensor([1., 1.])
 
     """
-    try:
-        if not active.special:
-            return input._type.k_dropout(input, p, training, inplace)  # type: ignore[no-any-return]
-    except Exception:  # whatever it is, the slow path meets it again and says it properly
-        pass
     return call(DROPOUT, (input, p, training, inplace))  # type: ignore[no-any-return]
 
 
@@ -92,11 +86,6 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         True
 
     """
-    try:
-        if not active.special:
-            return input._type.k_dropout1d(input, p, training, inplace)  # type: ignore[no-any-return]
-    except Exception:  # whatever it is, the slow path meets it again and says it properly
-        pass
     return call(DROPOUT1D, (input, p, training, inplace))  # type: ignore[no-any-return]
 
 
@@ -112,11 +101,6 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         True
 
     """
-    try:
-        if not active.special:
-            return input._type.k_dropout2d(input, p, training, inplace)  # type: ignore[no-any-return]
-    except Exception:  # whatever it is, the slow path meets it again and says it properly
-        pass
     return call(DROPOUT2D, (input, p, training, inplace))  # type: ignore[no-any-return]
 
 
@@ -132,11 +116,6 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         True
 
     """
-    try:
-        if not active.special:
-            return input._type.k_dropout3d(input, p, training, inplace)  # type: ignore[no-any-return]
-    except Exception:  # whatever it is, the slow path meets it again and says it properly
-        pass
     return call(DROPOUT3D, (input, p, training, inplace))  # type: ignore[no-any-return]
 
 
@@ -154,9 +133,4 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
         2
 
     """
-    try:
-        if not active.special:
-            return input._type.k_alpha_dropout(input, p, training, inplace)  # type: ignore[no-any-return]
-    except Exception:  # whatever it is, the slow path meets it again and says it properly
-        pass
     return call(ALPHA_DROPOUT, (input, p, training, inplace))  # type: ignore[no-any-return]

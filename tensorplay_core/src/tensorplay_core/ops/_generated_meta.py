@@ -23,6 +23,7 @@ from tensorplay_core.ops import _generated_schemas_normalization as normalizatio
 from tensorplay_core.ops import _generated_schemas_padding as padding
 from tensorplay_core.ops import _generated_schemas_pointwise as pointwise
 from tensorplay_core.ops import _generated_schemas_pooling as pooling
+from tensorplay_core.ops import _generated_schemas_random as random
 from tensorplay_core.ops import _generated_schemas_reduction as reduction
 from tensorplay_core.ops import _generated_schemas_rounding as rounding
 from tensorplay_core.ops import _generated_schemas_scan as scan
@@ -68,6 +69,10 @@ BY_RULE: tuple[tuple[Operator, str, str], ...] = (
     (creation.FULL, "sized", "created"),
     (creation.ARANGE, "arange", "created"),
     (creation.EYE, "eye", "created"),
+    (creation.LINSPACE, "linspace", "created"),
+    (creation.LOGSPACE, "linspace", "created"),
+    (creation.TRIL_INDICES, "triangle", "created"),
+    (creation.TRIU_INDICES, "triangle", "created"),
     (creation.RAND, "sized", "created"),
     (creation.RANDN, "sized", "created"),
     (creation.RANDPERM, "randperm", "created"),
@@ -98,6 +103,7 @@ BY_RULE: tuple[tuple[Operator, str, str], ...] = (
     (indexing.SLICE_BACKWARD, "input_sizes", "keep"),
     (indexing.INDEX_PUT_, "index_put", "self"),
     (indexing.NONZERO, "unknown", "index"),
+    (indexing.SCATTER_REDUCE_TWO, "scatter_reduce", "keep"),
     (linalg.MATMUL, "matmul", "default"),
     (linalg.MM, "mm", "default"),
     (linalg.BMM, "bmm", "default"),
@@ -177,6 +183,23 @@ BY_RULE: tuple[tuple[Operator, str, str], ...] = (
     (pooling.AVG_POOL2D_BACKWARD, "avg_pool_backward", "default"),
     (pooling.AVG_POOL3D, "avg_pool", "keep"),
     (pooling.AVG_POOL3D_BACKWARD, "avg_pool_backward", "default"),
+    (random.RANDINT, "randint", "created"),
+    (random.NORMAL_FLOAT_FLOAT, "normal_sized", "created"),
+    (random.NORMAL_TENSOR_FLOAT, "normal", "default"),
+    (random.NORMAL_FLOAT_TENSOR, "normal", "default"),
+    (random.NORMAL_TENSOR_TENSOR, "normal", "default"),
+    (random.BERNOULLI, "bernoulli", "keep"),
+    (random.BERNOULLI_P, "bernoulli", "keep"),
+    (random.MULTINOMIAL, "multinomial", "index"),
+    (random.UNIFORM_, "draw", "self"),
+    (random.NORMAL_, "draw", "self"),
+    (random.BERNOULLI__TENSOR, "draw", "self"),
+    (random.BERNOULLI__FLOAT, "draw", "self"),
+    (random.EXPONENTIAL_, "draw", "self"),
+    (random.GEOMETRIC_, "draw", "self"),
+    (random.RANDOM__FROM, "draw", "self"),
+    (random.RANDOM__TO, "draw", "self"),
+    (random.RANDOM_, "draw", "self"),
     (reduction.SUM, "reduction", "sum"),
     (reduction.MEAN, "reduction", "keep"),
     (reduction.MAX, "reduction", "keep"),
@@ -233,6 +256,8 @@ BY_RULE: tuple[tuple[Operator, str, str], ...] = (
     (view.SLICE_SCATTER, "slice_scatter", "keep"),
     (view.DIAGONAL_SCATTER, "diagonal_scatter", "keep"),
     (view.AS_STRIDED_SCATTER, "as_strided_scatter", "keep"),
+    (view.REPEAT_INTERLEAVE_TENSOR, "repeat_interleave", "index"),
+    (view.ROLL, "roll", "keep"),
 )
 """Operator, shape rule, rule of the result's dtype."""
 HANDWRITTEN: tuple[tuple[Operator, Any], ...] = (
@@ -262,6 +287,7 @@ HANDWRITTEN: tuple[tuple[Operator, Any], ...] = (
     (view.DIAGONAL, kernels.diagonal),
     (view.UNBIND, kernels.unbind),
     (view.SPLIT_WITH_SIZES, kernels.split_with_sizes),
+    (view.UNFOLD, kernels.unfold),
 )
 LEFT_TO_COMPOSITE: tuple[Operator, ...] = (
     attention.EMBEDDING,
@@ -309,6 +335,17 @@ LEFT_TO_COMPOSITE: tuple[Operator, ...] = (
     indexing.SCATTER_VALUE,
     indexing.SCATTER_ADD,
     indexing.TAKE,
+    indexing.ARGWHERE,
+    indexing.TAKE_ALONG_DIM,
+    indexing.INDEX_ADD,
+    indexing.INDEX_ADD_,
+    indexing.INDEX_COPY,
+    indexing.INDEX_COPY_,
+    indexing.INDEX_FILL_INT_SCALAR,
+    indexing.INDEX_FILL_INT_TENSOR,
+    indexing.INDEX_FILL__INT_SCALAR,
+    indexing.INDEX_FILL__INT_TENSOR,
+    indexing.PUT,
     linalg.TRACE,
     linalg.DIAG,
     linalg.DIAG_EMBED,
@@ -389,6 +426,30 @@ LEFT_TO_COMPOSITE: tuple[Operator, ...] = (
     view.UNFLATTEN,
     view.T,
     view.STACK,
+    view.REPEAT,
+    view.TILE,
+    view.REPEAT_INTERLEAVE_SELF_TENSOR,
+    view.REPEAT_INTERLEAVE_SELF_INT,
+    view.ROT90,
+    view.FLIPLR,
+    view.FLIPUD,
+    view.BROADCAST_TO,
+    view.RAVEL,
+    view.ATLEAST_1D,
+    view.ATLEAST_2D,
+    view.ATLEAST_3D,
+    view.HSTACK,
+    view.VSTACK,
+    view.DSTACK,
+    view.COLUMN_STACK,
+    view.TENSOR_SPLIT_SECTIONS,
+    view.TENSOR_SPLIT_INDICES,
+    view.HSPLIT_INT,
+    view.HSPLIT_ARRAY,
+    view.VSPLIT_INT,
+    view.VSPLIT_ARRAY,
+    view.DSPLIT_INT,
+    view.DSPLIT_ARRAY,
 )
 """Operators that are written in others, and those that cross devices."""
 WITHOUT: tuple[str, ...] = (

@@ -111,6 +111,49 @@ if TYPE_CHECKING:
         def scatter_add(self, dim: int, index: Tensor, src: Tensor) -> Tensor: ...
         def scatter_add_(self, dim: int, index: Tensor, src: Tensor) -> Tensor: ...
         def take(self, index: Tensor) -> Tensor: ...
+        def argwhere(self) -> Tensor: ...
+        def take_along_dim(
+            self,
+            indices: Tensor,
+            dim: int | None = None,
+            *,
+            out: Tensor | None = None,
+            axis: int | None = None,
+        ) -> Tensor: ...
+        def index_add(self, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor: ...
+        def index_add_(self, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor: ...
+        def index_copy(self, dim: int, index: Tensor, source: Tensor) -> Tensor: ...
+        def index_copy_(self, dim: int, index: Tensor, source: Tensor) -> Tensor: ...
+        @overload
+        def index_fill(self, dim: int, index: Tensor, value: Number) -> Tensor: ...
+        @overload
+        def index_fill(self, dim: int, index: Tensor, value: Tensor) -> Tensor: ...
+        def index_fill(self, *args: Any, **kwargs: Any) -> Any: ...
+        @overload
+        def index_fill_(self, dim: int, index: Tensor, value: Number) -> Tensor: ...
+        @overload
+        def index_fill_(self, dim: int, index: Tensor, value: Tensor) -> Tensor: ...
+        def index_fill_(self, *args: Any, **kwargs: Any) -> Any: ...
+        def put(self, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor: ...
+        def put_(self, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor: ...
+        def scatter_reduce(
+            self,
+            dim: int,
+            index: Tensor,
+            src: Tensor,
+            reduce: str,
+            *,
+            include_self: bool = True,
+        ) -> Tensor: ...
+        def scatter_reduce_(
+            self,
+            dim: int,
+            index: Tensor,
+            src: Tensor,
+            reduce: str,
+            *,
+            include_self: bool = True,
+        ) -> Tensor: ...
         def matmul(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
         def __matmul__(self, other: Any) -> Tensor: ...
         def __rmatmul__(self, other: Any) -> Tensor: ...
@@ -307,6 +350,34 @@ if TYPE_CHECKING:
         def ge(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
         def __ge__(self, other: Any) -> Tensor: ...
         def clone(self) -> Tensor: ...
+        @overload
+        def bernoulli(self, *, generator: Any | None = None) -> Tensor: ...
+        @overload
+        def bernoulli(self, p: float, *, generator: Any | None = None) -> Tensor: ...
+        def bernoulli(self, *args: Any, **kwargs: Any) -> Any: ...
+        def multinomial(
+            self,
+            num_samples: int,
+            replacement: bool = False,
+            *,
+            generator: Any | None = None,
+        ) -> Tensor: ...
+        def uniform_(self, from_: float = 0, to: float = 1, *, generator: Any | None = None) -> Tensor: ...
+        def normal_(self, mean: float = 0, std: float = 1, *, generator: Any | None = None) -> Tensor: ...
+        @overload
+        def bernoulli_(self, p: Tensor, *, generator: Any | None = None) -> Tensor: ...
+        @overload
+        def bernoulli_(self, p: float = 0.5, *, generator: Any | None = None) -> Tensor: ...
+        def bernoulli_(self, *args: Any, **kwargs: Any) -> Any: ...
+        def exponential_(self, lambd: float = 1, *, generator: Any | None = None) -> Tensor: ...
+        def geometric_(self, p: float, *, generator: Any | None = None) -> Tensor: ...
+        @overload
+        def random_(self, from_: int, to: int | None, *, generator: Any | None = None) -> Tensor: ...
+        @overload
+        def random_(self, to: int, *, generator: Any | None = None) -> Tensor: ...
+        @overload
+        def random_(self, *, generator: Any | None = None) -> Tensor: ...
+        def random_(self, *args: Any, **kwargs: Any) -> Any: ...
         def sum(
             self,
             dim: int | Sequence[int] | None = None,
@@ -755,6 +826,72 @@ if TYPE_CHECKING:
             stride: Sequence[int],
             storage_offset: int | None = None,
         ) -> Tensor: ...
+        def repeat(self, *repeats_: int | Sequence[int], repeats: Sequence[int] | None = None) -> Tensor: ...
+        def tile(self, *dims_: int | Sequence[int], dims: Sequence[int] | None = None) -> Tensor: ...
+        @overload
+        def repeat_interleave(
+            self,
+            repeats: Tensor,
+            dim: int | None = None,
+            *,
+            output_size: int | None = None,
+            axis: int | None = None,
+        ) -> Tensor: ...
+        @overload
+        def repeat_interleave(
+            self,
+            repeats: int,
+            dim: int | None = None,
+            *,
+            output_size: int | None = None,
+            axis: int | None = None,
+        ) -> Tensor: ...
+        def repeat_interleave(self, *args: Any, **kwargs: Any) -> Any: ...
+        def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] = ()) -> Tensor: ...
+        def rot90(self, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor: ...
+        def fliplr(self) -> Tensor: ...
+        def flipud(self) -> Tensor: ...
+        def broadcast_to(self, *sizes: int | Sequence[int], size: Sequence[int] | None = None) -> Tensor: ...
+        def ravel(self) -> Tensor: ...
+        def unfold(self, dimension: int, size: int, step: int) -> Tensor: ...
+        @overload
+        def tensor_split(self, sections: int, dim: int = 0, *, axis: int | None = None) -> tuple[Tensor, ...]: ...
+        @overload
+        def tensor_split(
+            self,
+            indices: Sequence[int],
+            dim: int = 0,
+            *,
+            axis: int | None = None,
+        ) -> tuple[Tensor, ...]: ...
+        def tensor_split(self, *args: Any, **kwargs: Any) -> Any: ...
+        @overload
+        def hsplit(self, sections: int) -> tuple[Tensor, ...]: ...
+        @overload
+        def hsplit(
+            self,
+            *indices_: int | Sequence[int],
+            indices: Sequence[int] | None = None,
+        ) -> tuple[Tensor, ...]: ...
+        def hsplit(self, *args: Any, **kwargs: Any) -> Any: ...
+        @overload
+        def vsplit(self, sections: int) -> tuple[Tensor, ...]: ...
+        @overload
+        def vsplit(
+            self,
+            *indices_: int | Sequence[int],
+            indices: Sequence[int] | None = None,
+        ) -> tuple[Tensor, ...]: ...
+        def vsplit(self, *args: Any, **kwargs: Any) -> Any: ...
+        @overload
+        def dsplit(self, sections: int) -> tuple[Tensor, ...]: ...
+        @overload
+        def dsplit(
+            self,
+            *indices_: int | Sequence[int],
+            indices: Sequence[int] | None = None,
+        ) -> tuple[Tensor, ...]: ...
+        def dsplit(self, *args: Any, **kwargs: Any) -> Any: ...
 
 else:
     from tensorplay_core.ops import _generated_functional_activation
@@ -766,6 +903,7 @@ else:
     from tensorplay_core.ops import _generated_functional_logical
     from tensorplay_core.ops import _generated_functional_nn
     from tensorplay_core.ops import _generated_functional_pointwise
+    from tensorplay_core.ops import _generated_functional_random
     from tensorplay_core.ops import _generated_functional_reduction
     from tensorplay_core.ops import _generated_functional_rounding
     from tensorplay_core.ops import _generated_functional_scan
@@ -781,6 +919,7 @@ else:
     from tensorplay_core.ops import _generated_inplace_linalg
     from tensorplay_core.ops import _generated_inplace_logical
     from tensorplay_core.ops import _generated_inplace_pointwise
+    from tensorplay_core.ops import _generated_inplace_random
     from tensorplay_core.ops import _generated_inplace_rounding
     from tensorplay_core.ops import _generated_inplace_scan
     from tensorplay_core.ops import _generated_inplace_trigonometry
@@ -859,6 +998,18 @@ else:
         scatter_add = _generated_functional_indexing.scatter_add
         scatter_add_ = _generated_inplace_indexing.scatter_add_
         take = _generated_functional_indexing.take
+        argwhere = _generated_functional_indexing.argwhere
+        take_along_dim = _generated_functional_indexing.take_along_dim
+        index_add = _generated_functional_indexing.index_add
+        index_add_ = _generated_inplace_indexing.index_add_
+        index_copy = _generated_functional_indexing.index_copy
+        index_copy_ = _generated_inplace_indexing.index_copy_
+        index_fill = _generated_functional_indexing.index_fill
+        index_fill_ = _generated_inplace_indexing.index_fill_
+        put = _generated_functional_indexing.put
+        put_ = _generated_inplace_indexing.put_
+        scatter_reduce = _generated_functional_indexing.scatter_reduce
+        scatter_reduce_ = _generated_inplace_indexing.scatter_reduce_
         matmul = _generated_functional_linalg.matmul
         __matmul__ = _generated_operators_linalg.__matmul__
         __rmatmul__ = reflected(_generated_functional_linalg.matmul)
@@ -1009,6 +1160,14 @@ else:
         ge = _generated_functional_pointwise.ge
         __ge__ = _generated_operators_pointwise.__ge__
         clone = _generated_functional_pointwise.clone
+        bernoulli = _generated_functional_random.bernoulli
+        multinomial = _generated_functional_random.multinomial
+        uniform_ = _generated_inplace_random.uniform_
+        normal_ = _generated_inplace_random.normal_
+        bernoulli_ = _generated_inplace_random.bernoulli_
+        exponential_ = _generated_inplace_random.exponential_
+        geometric_ = _generated_inplace_random.geometric_
+        random_ = _generated_inplace_random.random_
         sum = _generated_functional_reduction.sum
         mean = _generated_functional_reduction.mean
         max = _generated_functional_reduction.max
@@ -1141,3 +1300,17 @@ else:
         slice_scatter = _generated_functional_view.slice_scatter
         diagonal_scatter = _generated_functional_view.diagonal_scatter
         as_strided_scatter = _generated_functional_view.as_strided_scatter
+        repeat = _generated_functional_view.repeat
+        tile = _generated_functional_view.tile
+        repeat_interleave = _generated_functional_view.repeat_interleave
+        roll = _generated_functional_view.roll
+        rot90 = _generated_functional_view.rot90
+        fliplr = _generated_functional_view.fliplr
+        flipud = _generated_functional_view.flipud
+        broadcast_to = _generated_functional_view.broadcast_to
+        ravel = _generated_functional_view.ravel
+        unfold = _generated_functional_view.unfold
+        tensor_split = _generated_functional_view.tensor_split
+        hsplit = _generated_functional_view.hsplit
+        vsplit = _generated_functional_view.vsplit
+        dsplit = _generated_functional_view.dsplit

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tensorplay_core.ops._generated_overloads_padding import PaddingOverloads
     from tensorplay_core.ops._generated_overloads_pointwise import PointwiseOverloads
     from tensorplay_core.ops._generated_overloads_pooling import PoolingOverloads
+    from tensorplay_core.ops._generated_overloads_random import RandomOverloads
     from tensorplay_core.ops._generated_overloads_reduction import ReductionOverloads
     from tensorplay_core.ops._generated_overloads_rounding import RoundingOverloads
     from tensorplay_core.ops._generated_overloads_scan import ScanOverloads
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         PaddingOverloads,
         PointwiseOverloads,
         PoolingOverloads,
+        RandomOverloads,
         ReductionOverloads,
         RoundingOverloads,
         ScanOverloads,

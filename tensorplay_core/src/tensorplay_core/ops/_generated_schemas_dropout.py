@@ -24,33 +24,28 @@ DROPOUT = operator(
     composite="implicit",
     tags=("core", "nn", "random"),
     promises={"Composite": "dropout"},
-    fast=True,
 )
 DROPOUT1D = operator(
     "dropout1d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor",
     composite="implicit",
     tags=("core", "nn", "random"),
     promises={"Composite": "dropout1d"},
-    fast=True,
 )
 DROPOUT2D = operator(
     "dropout2d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor",
     composite="implicit",
     tags=("core", "nn", "random"),
     promises={"Composite": "dropout2d"},
-    fast=True,
 )
 DROPOUT3D = operator(
     "dropout3d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor",
     composite="implicit",
     tags=("core", "nn", "random"),
     promises={"Composite": "dropout3d"},
-    fast=True,
 )
 ALPHA_DROPOUT = operator(
     "alpha_dropout(Tensor input, float p=0.5, bool training=False, bool inplace=False) -> Tensor",
     composite="implicit",
     tags=("core", "nn", "random", "real"),
     promises={"Composite": "alpha_dropout"},
-    fast=True,
 )
