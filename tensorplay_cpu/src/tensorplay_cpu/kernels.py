@@ -7,7 +7,7 @@ import numpy as np
 
 from tensorplay_composite.arrays import ArrayDevice, Kernels, kernels
 from tensorplay_composite.arrays.device import native_dtypes
-from tensorplay_cpu import elementary, pointwise, reduction, shape
+from tensorplay_cpu import elementary, pointwise, reduction, remainders, shape
 
 DEVICE = ArrayDevice(
     np,
@@ -24,6 +24,7 @@ def cpu_kernels() -> Kernels:
         **general,
         **pointwise.kernels(general),
         **elementary.kernels(general),
+        **remainders.kernels(),
         **reduction.kernels(general),
         **shape.kernels(general),
     }

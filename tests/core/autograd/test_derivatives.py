@@ -35,6 +35,15 @@ KINKS = {
     ("tp::elu", "zeros"): _CURVED,
     ("tp::leaky_relu", "zeros"): _KINK,
     ("tp::log", "zeros"): _POLE,
+    **{(f"tp::{name}", "zeros"): _POLE for name in ("log2", "log10", "logit")},
+    **{(f"tp::{name}", "zeros"): "no finite derivative at 1" for name in ("asin", "acos", "acosh", "atanh")},
+    **{(f"tp::{name}", "zeros"): "it jumps at integers" for name in ("floor", "ceil", "trunc", "frac", "sign")},
+    **{(f"tp::{name}", "ties"): "it jumps where the quotient is whole" for name in ("remainder", "fmod")},
+    **{("tp::div.Tensor_mode", f"ties, {mode}"): "it jumps where the quotient is whole" for mode in ("trunc", "floor")},
+    **{(f"tp::{name}", "ties"): "a kink at its bounds" for name in ("clamp", "clamp_min", "clamp_max")},
+    **{(f"tp::{name}", "zeros"): "a kink at a bound" for name in ("hardtanh", "relu6", "threshold")},
+    ("tp::prelu", "zeros"): _KINK,
+    ("tp::celu", "zeros"): _CURVED,
     ("tp::max", "ties"): _SHARED,
     ("tp::max.dim", "ties"): "of equal elements the first has the gradient; the differences see a kink",
     ("tp::maximum", "ties"): _SHARED,
@@ -52,7 +61,11 @@ KINKS = {
 REPEATS = dict.fromkeys(("tp::index_put", "tp::scatter.src"), _LAST)
 """Operators whose samples that are not smooth write to an element twice, with what that means."""
 
-NOT_FORWARD = {("tp::mean", "empty dim"): "the mean of nothing is NaN, and so is its tangent"}
+NOT_FORWARD = {
+    ("tp::logit", "zeros"): "its slope at 0 and 1 is infinite",
+    ("tp::atanh", "zeros"): "its slope at 1 is infinite",
+    ("tp::mean", "empty dim"): "the mean of nothing is NaN, and so is its tangent",
+}
 """(operator, sample) to the reason why forward and reverse mode cannot be compared there."""
 
 OPERATORS = dict(REGISTRY.operators)

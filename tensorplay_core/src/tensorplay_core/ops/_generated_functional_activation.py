@@ -472,7 +472,7 @@ def hardtanh(input: Tensor, min_val: Number = -1, max_val: Number = 1, *, out: T
     Each element, but not below ``min_val`` nor above ``max_val``; the slope is 0 at the bounds.
 
     Formula:
-        where(self < min_val, min_val, where(self > max_val, max_val, self))
+        minimum(maximum(self, min_val), max_val)
 
     Gradients:
         self: where(self <= min_val, 0, where(self >= max_val, 0, grad))
@@ -517,7 +517,7 @@ def relu6(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Each element, but not below 0 nor above 6; the slope is 0 at the bounds.
 
     Formula:
-        where(self < 0, 0, where(self > 6, 6, self))
+        minimum(maximum(self, 0), 6)
 
     Gradients:
         self: where(self <= 0, 0, where(self >= 6, 0, grad))

@@ -170,8 +170,8 @@ def logaddexp(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | N
         where(self == other, self + 0.69314718055994530942, maximum(self, other) + log1p(exp(-abs(self - other))))
 
     Gradients:
-        self: grad * where(self == other, 0.5, sigmoid(self - other))
-        other: grad * where(self == other, 0.5, sigmoid(other - self))
+        self: grad * sigmoid(where((self == other) * isinf(self), 0, self - other))
+        other: grad * sigmoid(where((self == other) * isinf(self), 0, other - self))
 
     Example:
         >>> import tensorplay as tp

@@ -8,14 +8,32 @@ from typing import Any
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.helpers_pointwise import (
     clamp_backward as clamp_backward,
+)
+from tensorplay_core.ops.helpers_pointwise import (
     clamp_backward_max as clamp_backward_max,
+)
+from tensorplay_core.ops.helpers_pointwise import (
     clamp_backward_min as clamp_backward_min,
+)
+from tensorplay_core.ops.helpers_pointwise import (
     gelu_second as gelu_second,
+)
+from tensorplay_core.ops.helpers_pointwise import (
     logit_backward as logit_backward,
+)
+from tensorplay_core.ops.helpers_pointwise import (
     nonzero as nonzero,
+)
+from tensorplay_core.ops.helpers_pointwise import (
     nonzero_length as nonzero_length,
+)
+from tensorplay_core.ops.helpers_pointwise import (
     sinc_slope as sinc_slope,
+)
+from tensorplay_core.ops.helpers_pointwise import (
     whole_quotient as whole_quotient,
+)
+from tensorplay_core.ops.helpers_pointwise import (
     xlogy_slope as xlogy_slope,
 )
 from tensorplay_core.ops.shape_checks import normalize_dim, normalize_dims

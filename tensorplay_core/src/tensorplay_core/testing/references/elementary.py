@@ -161,7 +161,7 @@ def guarded_int(function: Callable[[int, int], int]) -> Callable[[int, int], int
     return lambda a, b: 0 if b == 0 else function(a, b)
 
 
-def round_decimals(self: Array, *, decimals: int) -> Array:
+def round_decimals(self: Array, *, decimals: int = 0) -> Array:
     """Rounds a multiple, or a part, in the precision that kernels compute in: it decides what is half-way."""
     wide = "float64" if accumulator_of(self.dtype) is FORMATS["float64"] else "float32"
     power = 10.0 ** abs(decimals)
