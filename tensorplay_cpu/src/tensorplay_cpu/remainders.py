@@ -29,7 +29,8 @@ def rounded_quotient(rounding: Any, a: Any, b: Any, wide: Any, divisor: Any, quo
     divisor[...] = b
     np.divide(wide, divisor, quotient)
     rounding(quotient, quotient)
-    return bool(max(quotient.max(), -quotient.min()) < LARGEST)
+    least, largest = divisor.min(), divisor.max()
+    return bool(max(quotient.max(), -quotient.min()) < LARGEST and -np.inf < least and largest < np.inf)
 
 
 def floor_divide_block(a: Any, b: Any, wide: Any, divisor: Any, quotient: Any, out: Any) -> None:
@@ -71,7 +72,7 @@ def kernels() -> Kernels:
 
     def divided(ufunc: Any, block: Callable[..., None]) -> Any:
         def divide(self: Any, other: Any) -> Any:
-            if self.size <= FEW and other.size <= FEW or self.dtype is not SINGLE:
+            if (self.size <= FEW and other.size <= FEW) or self.dtype is not SINGLE:
                 return ufunc(self, other)
             return in_blocks(block, (self, other), (), (DOUBLE,) * 3, (SINGLE,), NARROW)[0]
 
