@@ -806,7 +806,7 @@ def log_sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Example:
         >>> import tensorplay as tp
         >>> tp.nn.functional.logsigmoid(tp.tensor([-100.0, 0.0, 2.0]))
-        tensor([-1.0000e+02, -6.9315e-01, -1.2693e-01])
+        tensor([-100.0000,   -0.6931,   -0.1269])
 
     """
     try:

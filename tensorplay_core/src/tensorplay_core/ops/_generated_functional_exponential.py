@@ -127,8 +127,8 @@ def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Example:
         >>> import tensorplay as tp
-        >>> tp.log10(tp.tensor([1000.0, 0.1]))
-        tensor([ 3., -1.])
+        >>> tp.log10(tp.tensor([1000.0, 0.5]))
+        tensor([ 3.0000, -0.3010])
 
     """
     try:
@@ -176,7 +176,7 @@ def logaddexp(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | N
     Example:
         >>> import tensorplay as tp
         >>> tp.logaddexp(tp.tensor([0.0, 1000.0]), tp.tensor([0.0, 1000.0]))
-        tensor([   0.6931, 1000.6932])
+        tensor([6.9315e-01, 1.0007e+03])
 
     """
     if other.__class__ is not Tensor:
