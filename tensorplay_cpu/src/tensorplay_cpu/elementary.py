@@ -22,7 +22,9 @@ from tensorplay_cpu.blocks import in_blocks
 
 FEW = 24
 """Elements up to which a loop in Python is faster than the calls of NumPy that a polynomial takes."""
-SINGLE, DOUBLE = np.dtype("float32"), np.dtype("float64")
+NARROW = 16 * 1024
+"""Elements of a block of these functions, which need more memory each than others."""
+SINGLE = np.dtype("float32")
 
 
 def constants(*values: float) -> list[Any]:
@@ -97,17 +99,17 @@ def above(size: Any, t: Any, density: Any, out: Any) -> None:
 def gelu_block(x: Any, size: Any, t: Any, chance: Any, out: Any) -> None:
     """``max(x, 0)`` less ``|x|`` times the chance beyond it."""
     np.absolute(x, size)
-    np.minimum(size, FAR, size)
+    np.minimum(size, FAR, out=size)
     above(size, t, out, chance)
     np.multiply(chance, size, chance)
-    np.maximum(x, ZERO, out)
+    np.maximum(x, ZERO, out=out)
     np.subtract(out, chance, out)
 
 
 def gelu_slope_block(grad: Any, x: Any, size: Any, t: Any, chance: Any, out: Any) -> None:
     """The chance below x, which is ``h + (1 - 2 h) q`` with h 1 on the right and 0 on the left, plus x p(x)."""
     np.absolute(x, size)
-    np.minimum(size, FAR, size)
+    np.minimum(size, FAR, out=size)
     above(size, t, out, chance)
     np.multiply(out, size, out)
     np.multiply(out, DENSITY, out)
@@ -131,7 +133,7 @@ def logistic_argument(x: Any, square: Any, scale: Any, out: Any) -> None:
 
 def tanh_gelu_block(x: Any, bounded: Any, v: Any, out: Any) -> None:
     """``x / (1 + exp(-v))``; of numbers below -40, whose exponential is infinite, the quotient is that of -40."""
-    np.maximum(x, NEARLY, bounded)
+    np.maximum(x, NEARLY, out=bounded)
     logistic_argument(bounded, out, NEGATIVE_SCALE, v)
     np.exp(v, v)
     np.add(v, ONE, v)
@@ -140,8 +142,8 @@ def tanh_gelu_block(x: Any, bounded: Any, v: Any, out: Any) -> None:
 
 def tanh_gelu_slope_block(grad: Any, x: Any, bounded: Any, right: Any, left: Any, out: Any) -> None:
     """``s + x s (1 - s) v'`` with s the logistic function of v, and 1 - s that of -v."""
-    np.maximum(x, NEARLY, bounded)
-    np.minimum(bounded, FAR, bounded)
+    np.maximum(x, NEARLY, out=bounded)
+    np.minimum(bounded, FAR, out=bounded)
     logistic_argument(bounded, out, NEGATIVE_SCALE, right)
     np.negative(right, left)
     for v in (right, left):
@@ -160,8 +162,8 @@ def tanh_gelu_slope_block(grad: Any, x: Any, bounded: Any, right: Any, left: Any
 
 def erf_block(x: Any, bounded: Any, square: Any, below: Any, out: Any) -> None:
     """A ratio of polynomials."""
-    np.maximum(x, FIRST, bounded)
-    np.minimum(bounded, LAST, bounded)
+    np.maximum(x, FIRST, out=bounded)
+    np.minimum(bounded, LAST, out=bounded)
     np.multiply(bounded, bounded, square)
     polynomial(ERF_BELOW, square, below)
     polynomial(ERF_ABOVE, square, out)
@@ -172,7 +174,7 @@ def erf_block(x: Any, bounded: Any, square: Any, below: Any, out: Any) -> None:
 def erfc_block(x: Any, size: Any, high: Any, chance: Any, out: Any) -> None:
     """Twice a chance; the square in the exponent is that of a number with half the digits, and a rest."""
     np.absolute(x, size)
-    np.minimum(size, BEYOND, size)
+    np.minimum(size, BEYOND, out=size)
     np.multiply(size, ROOT, high)
     factor(high, out, chance)
     np.multiply(size, SPLITTER, high)
@@ -198,8 +200,8 @@ def erfc_block(x: Any, size: Any, high: Any, chance: Any, out: Any) -> None:
 @quietly
 def kernels(general: Kernels) -> Kernels:
     """Returns the replacements; ``general`` serves the dtypes that they leave out."""
-    rint, fmod, root = np.rint, np.fmod, math.sqrt(0.5)
-    clip, maximum, minimum = np._core.umath.clip, np.maximum, np.minimum
+    rint, root = np.rint, math.sqrt(0.5)
+    clip, maximum, minimum = np._core.umath.clip, np.maximum, np.minimum  # type: ignore[attr-defined]
     erf, erfc = math.erf, math.erfc
     quiet = {name: silent(value) for name, value in globals().items() if name.endswith("_block")}
 
@@ -212,7 +214,7 @@ def kernels(general: Kernels) -> Kernels:
                 return otherwise(*arrays)  # type: ignore[misc]
             if small is not None and first.size <= FEW:
                 return np.array([small(x) for x in first.reshape(-1).tolist()], SINGLE).reshape(first.shape)
-            return in_blocks(function, arrays, (), wanted, (SINGLE,))[0]
+            return in_blocks(function, arrays, (), wanted, (SINGLE,), NARROW)[0]
 
         return kernel
 
@@ -243,6 +245,20 @@ def kernels(general: Kernels) -> Kernels:
             return minimum(self, max)
         return maximum(self, min) if max is None else clip(self, min, max)
 
+    def lerp(self: Any, end: Any, weight: Any) -> Any:
+        """With one weight for all, as mostly, one of the two formulas is enough."""
+        dtype = self.dtype
+        if dtype.itemsize == 2 and dtype.kind in "fV":
+            return lerp(self.astype(SINGLE), end.astype(SINGLE), weight.astype(SINGLE)).astype(dtype)
+        difference = end - self
+        if weight.ndim:
+            near = np.absolute(weight) < 0.5
+            return np.where(near, self + weight * difference, end - difference * (1 - weight))
+        out = difference if difference.ndim else None
+        if abs(weight) < 0.5:
+            return np.add(self, np.multiply(difference, weight, out), out)
+        return np.subtract(end, np.multiply(difference, (1 - weight).astype(dtype), out), out)
+
     def exp2(self: Any) -> Any:
         return general["exp2"](self) if self.dtype.kind == "c" else np.exp2(self)
 
@@ -251,7 +267,7 @@ def kernels(general: Kernels) -> Kernels:
         "ceil": np.ceil,
         "trunc": np.trunc,
         "round": round,
-        "fmod": fmod,
+        "lerp": lerp,
         "clamp": clamp,
         "signbit": np.signbit,
         "erf": blocked("erf", 3, erf),

@@ -15,6 +15,7 @@ from tensorplay_cpu import (
     normalization,
     pointwise,
     reduction,
+    remainders,
     shape,
     sorting,
     statistics,
@@ -31,6 +32,6 @@ DEVICE = ArrayDevice(
 def cpu_kernels() -> Kernels:
     """Returns the kernels of the CPU: the general ones, and in their place those that NumPy does better."""
     general = kernels(np, random=DEVICE.random)
-    families = (pointwise, reduction, shape, normalization, loss, attention, elementary, statistics, sorting)
+    families = (pointwise, elementary, reduction, shape, normalization, loss, attention, statistics, sorting)
     own = {name: kernel for family in families for name, kernel in family.kernels(general).items()}
-    return {**general, **own, **dropout.kernels(DEVICE.random)}
+    return {**general, **own, **remainders.kernels(), **dropout.kernels(DEVICE.random)}

@@ -39,6 +39,15 @@ KINKS = {
     ("tp::elu", "zeros"): _CURVED,
     ("tp::leaky_relu", "zeros"): _KINK,
     ("tp::log", "zeros"): _POLE,
+    **{(f"tp::{name}", "zeros"): _POLE for name in ("log2", "log10", "logit")},
+    **{(f"tp::{name}", "zeros"): "no finite derivative at 1" for name in ("asin", "acos", "acosh", "atanh")},
+    **{(f"tp::{name}", "zeros"): "it jumps at integers" for name in ("floor", "ceil", "trunc", "frac", "sign")},
+    **{(f"tp::{name}", "ties"): "it jumps where the quotient is whole" for name in ("remainder", "fmod")},
+    **{("tp::div.Tensor_mode", f"ties, {mode}"): "it jumps where the quotient is whole" for mode in ("trunc", "floor")},
+    **{(f"tp::{name}", "ties"): "a kink at its bounds" for name in ("clamp", "clamp_min", "clamp_max")},
+    **{(f"tp::{name}", "zeros"): "a kink at a bound" for name in ("hardtanh", "relu6", "threshold")},
+    ("tp::prelu", "zeros"): _KINK,
+    ("tp::celu", "zeros"): _CURVED,
     ("tp::max", "ties"): _SHARED,
     ("tp::max.dim", "ties"): "of equal elements the first has the gradient; the differences see a kink",
     ("tp::maximum", "ties"): _SHARED,
@@ -113,7 +122,7 @@ REPEATS |= dict.fromkeys(
 REPEATS |= dict.fromkeys(("tp::cosine_embedding_loss", "tp::hinge_embedding_loss"), _CHOOSES)
 """Operators whose samples that are not smooth write to an element twice, or choose, with what that means."""
 
-NOT_FORWARD = {
+NOT_FORWARD = {("tp::logit", "zeros"): "its slope at 0 and 1 is infinite"} | {
     (f"tp::{name}", "empty dim"): "the mean of nothing is NaN, and so is its tangent"
     for name in ("mean", "nanmean", *(f"{form}.correction" for form in ("var", "std", "var_mean", "std_mean")))
 }

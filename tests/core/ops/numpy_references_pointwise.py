@@ -41,7 +41,7 @@ def div_mode(a: Any, b: Any, rounding_mode: Any = None) -> Any:
     return np.trunc(a / b)
 
 
-def round_decimals(x: Any, decimals: int) -> Any:
+def round_decimals(x: Any, decimals: int = 0) -> Any:
     power = 10.0 ** abs(decimals)
     return np.rint(x * power) / power if decimals >= 0 else np.rint(x / power) * power
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tensorplay_composite import error_function
-from tensorplay_core.errors import ValueRangeError, did_you_mean, fix
+from tensorplay_core.errors import DTypeError, ValueRangeError, did_you_mean, fix
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.types.dtype import float32, get_default_dtype
@@ -63,13 +63,11 @@ def _towards_zero(self: Tensor, other: Tensor) -> Tensor:
     return F.where(inexact & ((self < 0) != (other < 0)), quotient + 1, quotient)
 
 
-def round_decimals(self: Tensor, *, decimals: int) -> Tensor:
+def round_decimals(self: Tensor, *, decimals: int = 0) -> Tensor:
     """``round(x * 10**n) / 10**n``; for places before the point the division comes first, as ``10**n`` is exact."""
     if not self.dtype.is_floating_point:
-        if decimals:
-            remedy = fix("convert the tensor with .to(tp.float32).")
-            raise ValueRangeError(f"round: integers have no decimals, and decimals is {decimals}{remedy}")
-        return self.clone()
+        remedy = fix("convert the tensor with .to(tp.float32), or leave decimals out.")
+        raise DTypeError(f"round: integers have no decimals, and the tensor is {self.dtype.name}{remedy}")
     if self.dtype.itemsize == 2:
         return round_decimals(self.to(float32), decimals=decimals).to(self.dtype)
     power = 10.0 ** abs(decimals)

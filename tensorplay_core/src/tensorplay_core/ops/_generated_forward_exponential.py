@@ -42,14 +42,18 @@ def log10_tangent(tangents: Any, result: Any, self: Any) -> Any:
 def logaddexp_tangent(tangents: Any, result: Any, self: Any, other: Any) -> Any:
     """The tangent, from the gradients, of ``logaddexp``.
 
-    result: self_t * conjugate(where(self == other, 0.5, sigmoid(self - other))) + other_t * conjugate(where(self ==
-        other, 0.5, sigmoid(other - self)))
+    result: self_t * conjugate(sigmoid(where((self == other) * isinf(self), 0, self - other))) + other_t *
+        conjugate(sigmoid(where((self == other) * isinf(self), 0, other - self)))
 
     """
     self_t, other_t = tangents
     return total(
-        None if self_t is None else self_t * conjugate(F.where(self == other, 0.5, F.sigmoid(self - other))),
-        None if other_t is None else other_t * conjugate(F.where(self == other, 0.5, F.sigmoid(other - self))),
+        None
+        if self_t is None
+        else self_t * conjugate(F.sigmoid(F.where((self == other) * F.isinf(self), 0, self - other))),
+        None
+        if other_t is None
+        else other_t * conjugate(F.sigmoid(F.where((self == other) * F.isinf(self), 0, other - self))),
     )
 
 

@@ -472,7 +472,7 @@ def hardtanh(input: Tensor, min_val: Number = -1, max_val: Number = 1, *, out: T
     Each element, but not below ``min_val`` nor above ``max_val``; the slope is 0 at the bounds.
 
     Formula:
-        where(self < min_val, min_val, where(self > max_val, max_val, self))
+        minimum(maximum(self, min_val), max_val)
 
     Gradients:
         self: where(self <= min_val, 0, where(self >= max_val, 0, grad))
@@ -517,7 +517,7 @@ def relu6(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Each element, but not below 0 nor above 6; the slope is 0 at the bounds.
 
     Formula:
-        where(self < 0, 0, where(self > 6, 6, self))
+        minimum(maximum(self, 0), 6)
 
     Gradients:
         self: where(self <= 0, 0, where(self >= 6, 0, grad))
@@ -806,7 +806,7 @@ def log_sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Example:
         >>> import tensorplay as tp
         >>> tp.nn.functional.logsigmoid(tp.tensor([-100.0, 0.0, 2.0]))
-        tensor([-1.0000e+02, -6.9315e-01, -1.2693e-01])
+        tensor([-100.0000,   -0.6931,   -0.1269])
 
     """
     try:

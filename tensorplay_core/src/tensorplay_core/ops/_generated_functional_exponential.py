@@ -127,8 +127,8 @@ def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Example:
         >>> import tensorplay as tp
-        >>> tp.log10(tp.tensor([1000.0, 0.1]))
-        tensor([ 3., -1.])
+        >>> tp.log10(tp.tensor([1000.0, 0.5]))
+        tensor([ 3.0000, -0.3010])
 
     """
     try:
@@ -170,13 +170,13 @@ def logaddexp(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | N
         where(self == other, self + 0.69314718055994530942, maximum(self, other) + log1p(exp(-abs(self - other))))
 
     Gradients:
-        self: grad * where(self == other, 0.5, sigmoid(self - other))
-        other: grad * where(self == other, 0.5, sigmoid(other - self))
+        self: grad * sigmoid(where((self == other) * isinf(self), 0, self - other))
+        other: grad * sigmoid(where((self == other) * isinf(self), 0, other - self))
 
     Example:
         >>> import tensorplay as tp
         >>> tp.logaddexp(tp.tensor([0.0, 1000.0]), tp.tensor([0.0, 1000.0]))
-        tensor([   0.6931, 1000.6932])
+        tensor([6.9315e-01, 1.0007e+03])
 
     """
     if other.__class__ is not Tensor:

@@ -107,8 +107,8 @@ class Log10Backward(Node):
 class LogaddexpBackward(Node):
     """The gradient of ``logaddexp``.
 
-    self: grad * where(self == other, 0.5, sigmoid(self - other))
-    other: grad * where(self == other, 0.5, sigmoid(other - self))
+    self: grad * sigmoid(where((self == other) * isinf(self), 0, self - other))
+    other: grad * sigmoid(where((self == other) * isinf(self), 0, other - self))
 
     """
 
@@ -132,12 +132,12 @@ class LogaddexpBackward(Node):
         edge_self, edge_other = node.edges
         self = saved_self and unpack(saved_self, node, "self", graph)
         other = saved_other and unpack(saved_other, node, "other", graph)
-        shared_0 = self == other
+        shared_0 = (self == other) * F.isinf(self)
         grad_self = grad_other = None
         if edge_self is not None:
-            grad_self = grad * F.where(shared_0, 0.5, F.sigmoid(self - other))
+            grad_self = grad * F.sigmoid(F.where(shared_0, 0, self - other))
         if edge_other is not None:
-            grad_other = grad * F.where(shared_0, 0.5, F.sigmoid(other - self))
+            grad_other = grad * F.sigmoid(F.where(shared_0, 0, other - self))
         return grad_self, grad_other
 
 

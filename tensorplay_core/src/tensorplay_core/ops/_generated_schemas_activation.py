@@ -224,12 +224,10 @@ HARDTANH = operator(
         ("min_val", "max_val"),
         (),
         (
-            ("t0", "lt", "self", "min_val"),
-            ("t1", "gt", "self", "max_val"),
-            ("t2", "where", "t1", "max_val", "self"),
-            ("t3", "where", "t0", "min_val", "t2"),
+            ("t0", "maximum", "self", "min_val"),
+            ("t1", "minimum", "t0", "max_val"),
         ),
-        ("t3",),
+        ("t1",),
     ),
 )
 HARDTANH_ = inplace(HARDTANH)
@@ -246,12 +244,10 @@ RELU6 = operator(
         (),
         (),
         (
-            ("t0", "lt", "self", 0),
-            ("t1", "gt", "self", 6),
-            ("t2", "where", "t1", 6, "self"),
-            ("t3", "where", "t0", 0, "t2"),
+            ("t0", "maximum", "self", 0),
+            ("t1", "minimum", "t0", 6),
         ),
-        ("t3",),
+        ("t1",),
     ),
 )
 RELU6_ = inplace(RELU6)

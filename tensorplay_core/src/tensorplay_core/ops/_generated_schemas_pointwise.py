@@ -54,7 +54,7 @@ DIV_TENSOR_MODE = operator(
     promote="default",
     composite="explicit",
     autocast="promote",
-    tags=("core", "pointwise"),
+    tags=("core", "pointwise", "real", "numeric"),
     promises={"Composite": "div_mode"},
 )
 DIV__TENSOR_MODE = inplace(DIV_TENSOR_MODE)

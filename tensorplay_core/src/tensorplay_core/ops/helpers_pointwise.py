@@ -55,8 +55,9 @@ def xlogy_slope(grad: Tensor, self: Tensor, other: Tensor) -> Tensor:
 def logit_backward(grad: Tensor, self: Tensor, eps: float | None) -> Tensor:
     """A gradient over ``x (1 - x)``: NaN beyond [0, 1], or 0 beyond [eps, 1 - eps] where there is an eps."""
     low = 0.0 if eps is None else eps
-    slope = grad / (self * (1 - self))
-    return F.where((self >= low) & (self <= 1 - low), slope, math.nan if eps is None else 0.0)
+    inside = (self >= low) & (self <= 1 - low)
+    x = F.where(inside, self, 0.5)
+    return F.where(inside, grad / (x * (1 - x)), math.nan if eps is None else 0.0)
 
 
 def sinc_slope(self: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ DOMAINS: dict[str, dict[str, Domain]] = {
 KINDS: dict[str, str] = {
     **dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"), "bui"),
     **dict.fromkeys(("bitwise_left_shift", "bitwise_right_shift"), "ui"),
-    "lerp": "fc",
+    "lerp": "uifc",
     "prelu": "buif",
     "round.decimals": "f",
     "div.Tensor_mode": "uif",

@@ -7,6 +7,7 @@ elements, zeros or gaps, one is derived from those that it has.
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -102,7 +103,7 @@ def elements(data: Any) -> Iterator[Any]:
 def is_finite(sample: Sample) -> bool:
     """Whether no tensor of a sample holds an infinity or NaN, where a gradient means nothing."""
     return all(
-        abs(value) < math.inf
+        cmath.isfinite(value)  # abs of a complex NaN may raise, see references/ieee.py
         for spec in specs((*sample.args, *sample.kwargs.values()))
         for value in elements(spec.data)
         if isinstance(value, (float, complex))

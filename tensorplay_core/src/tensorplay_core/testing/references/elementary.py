@@ -161,7 +161,7 @@ def guarded_int(function: Callable[[int, int], int]) -> Callable[[int, int], int
     return lambda a, b: 0 if b == 0 else function(a, b)
 
 
-def round_decimals(self: Array, *, decimals: int) -> Array:
+def round_decimals(self: Array, *, decimals: int = 0) -> Array:
     """Rounds a multiple, or a part, in the precision that kernels compute in: it decides what is half-way."""
     wide = "float64" if accumulator_of(self.dtype) is FORMATS["float64"] else "float32"
     power = 10.0 ** abs(decimals)
@@ -233,7 +233,7 @@ def lerp(self: Any, end: Any, weight: Any) -> Array:
         found = 4 * form.eps * (size(a) + size(b)) * (1 + size(w))
         return found if math.isfinite(found) else 0.0
 
-    return pointwise("default", kinds(function, function), slack)(self, end, weight)
+    return pointwise("default", kinds(function, function, function), slack)(self, end, weight)
 
 
 def combined(function: Callable[[Any, Any, Any, Any], Any], rule: str = "default") -> Callable[..., Array]:
