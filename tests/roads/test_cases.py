@@ -11,7 +11,6 @@ import pytest
 import tensorplay as tp
 
 LATER = {
-    "A01": "prod",
     "A05": "nn.functional.avg_pool2d",
     "C03": "vmap",
     "C04": "autocast",
@@ -27,6 +26,21 @@ def test_cases_that_wait_for_an_operator(case, name):
     for part in name.split("."):
         found = getattr(found, part, None)
     assert found is None, f"tp.{name} exists: move case {case} from LATER to a test of its own"
+
+
+def test_A01_the_gradient_of_a_product_with_zeros():
+    x = tp.tensor([0.0, 2.0, 3.0], requires_grad=True)
+    x.prod().backward()
+    z = tp.tensor([0.0, 0.0, 3.0], requires_grad=True)
+    z.prod().backward()
+    assert x.grad.tolist() == [6, 0, 0]
+    assert z.grad.tolist() == [0, 0, 0]
+
+
+def test_A01_the_whole_kind_a_cumulative_product():
+    x = tp.tensor([2.0, 0.0, 0.0, 3.0], requires_grad=True)
+    x.cumprod(0).sum().backward()
+    assert x.grad.tolist() == [1, 2, 0, 0]
 
 
 def test_A02_gradients_in_the_tails_of_sigmoid_and_tanh():

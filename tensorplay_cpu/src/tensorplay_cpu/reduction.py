@@ -116,8 +116,8 @@ def extremes(general: Kernels) -> Kernels:
             return general_amin(self, dim, keepdim)
         return smallest(self, dim if dim.__class__ is int else tuple(dim) or None, keepdims=keepdim, out=...)
 
-    made = {"argmax": argmax, "argmin": argmin}
-    valued = {"max": max, "max.dim": max_dim, "min": min, "min.dim": min_dim, "amax": amax, "amin": amin}
+    made: Kernels = {"argmax": argmax, "argmin": argmin}
+    valued: Kernels = {"max": max, "max.dim": max_dim, "min": min, "min.dim": min_dim, "amax": amax, "amin": amin}
     return {**made, **valued} if _HAS_ELLIPSIS else made
 
 

@@ -139,7 +139,7 @@ def spreads(general: Kernels) -> Kernels:
         log(result, result)
         return np.add(result, base.reshape(result.shape), result)
 
-    made = {"var.correction": var, "std.correction": std, "norm": norm, "logsumexp": logsumexp}
+    made: Kernels = {"var.correction": var, "std.correction": std, "norm": norm, "logsumexp": logsumexp}
     return made if _HAS_ELLIPSIS else {}
 
 

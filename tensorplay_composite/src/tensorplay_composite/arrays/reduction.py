@@ -178,7 +178,7 @@ def extremes(xp: Any, support: Support) -> Kernels:
     def amin(self: Any, dim: Any = (), keepdim: bool = False) -> Any:
         return over("amin", self, dim, keepdim, False)
 
-    made = {"max": max, "min": min, "max.dim": max_dim, "min.dim": min_dim}
+    made: Kernels = {"max": max, "min": min, "max.dim": max_dim, "min.dim": min_dim}
     return {**made, "argmax": argmax, "argmin": argmin, "amax": amax, "amin": amin, "": extreme}
 
 

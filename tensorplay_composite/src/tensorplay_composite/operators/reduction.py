@@ -13,7 +13,7 @@ from tensorplay_core.ops.helpers_reduction import Shape
 from tensorplay_core.ops.shape_checks import Shaped, normalize_dims
 from tensorplay_core.ops.shapes import RULES
 from tensorplay_core.tensor.tensor import Tensor
-from tensorplay_core.types.dtype import DType, float32
+from tensorplay_core.types.dtype import DType, float32, get_default_dtype
 
 Dims = int | tuple[int, ...] | list[int] | None
 
@@ -166,16 +166,17 @@ def amin(self: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
 
 def aminmax(self: Tensor, *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """Both."""
-    dims: Dims = () if dim is None else dim
+    dims: int | tuple[int, ...] = () if dim is None else dim
     return F.amin(self, dims, keepdim), F.amax(self, dims, keepdim)
 
 
 def logsumexp(self: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     """``log(sum(exp(x - max))) + max``; an infinite largest element is taken away from nothing."""
-    wide = self.to(float32) if self.dtype.itemsize == 2 else self
+    result = self.dtype if self.dtype.is_inexact else get_default_dtype()
+    wide = self.to(float32 if result.itemsize == 2 else result)
     if not wide.numel():
-        return F.log(wide.sum(dim, keepdim)).to(self.dtype)
+        return F.log(wide.sum(dim, keepdim)).to(result)
     largest = amax(wide, dim, True)
     base = F.where(abs(largest) == math.inf, 0, largest)
     total = F.log(F.exp(wide - base).sum(dim, True)) + base
-    return (total if keepdim else total.reshape(as_rows("logsumexp", wide, dim, False)[1])).to(self.dtype)
+    return (total if keepdim else total.reshape(as_rows("logsumexp", wide, dim, False)[1])).to(result)

@@ -14,7 +14,7 @@ from tensorplay_core.errors import ShapeError, ValueRangeError, fix
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.shape_checks import as_int, normalize_dim
 from tensorplay_core.tensor.tensor import Tensor
-from tensorplay_core.types.dtype import DType, float32
+from tensorplay_core.types.dtype import DType, float32, get_default_dtype
 
 
 def _doubled(combine: Callable[[Tensor, Tensor], Tensor], x: Tensor, dim: int) -> Tensor:
@@ -32,7 +32,7 @@ def _wide(x: Tensor) -> Tensor:
 
 def _scanned(name: str, combine: Any, self: Tensor, dim: int, dtype: DType | None) -> Tensor:
     if dtype is not None:
-        return getattr(F, name)(self.to(dtype), dim).to(dtype)  # type: ignore[no-any-return]
+        return getattr(F, name)(self.to(dtype), dim).to(dtype)
     result = self.dtype if self.dtype.is_inexact else F.arange(0, device=self.device).dtype
     x = _wide(self if self.dtype.is_inexact else self.to(result))
     dim = normalize_dim(name, dim, self.ndim)
@@ -58,16 +58,17 @@ def _logaddexp(a: Tensor, b: Tensor) -> Tensor:
 def logcumsumexp(self: Tensor, dim: int) -> Tensor:
     """The logarithms of the sums of exponentials up to each element."""
     dim = normalize_dim("logcumsumexp", dim, self.ndim)
+    self = self if self.dtype.is_inexact else self.to(get_default_dtype())
     if not self.ndim or self.shape[dim] < 2:
         return self.clone()
     return _doubled(_logaddexp, _wide(self), dim).to(self.dtype)
 
 
 def _running(self: Tensor, dim: int, combine: Any) -> tuple[Tensor, Tensor]:
+    dim = normalize_dim("cummax", dim, self.ndim)
     places = F.arange(self.shape[dim] if self.ndim else 1, device=self.device)
     if not self.ndim:
         return self.clone(), places.reshape(()) * 0
-    dim = normalize_dim("cummax", dim, self.ndim)
     wide = self.to(places.dtype) if self.dtype.is_bool else _wide(self)
     values = _doubled(combine, wide, dim)
     here = F.where(values == values, wide == values, wide != wide)

@@ -4,13 +4,87 @@ from __future__ import annotations
 
 from typing import Any
 
+from tensorplay_core.dispatch.integers import default_integer, has_dtype
 from tensorplay_core.errors import DTypeError, ShapeError, ValueRangeError, fix
 from tensorplay_core.ops import _generated_functional as F
+from tensorplay_core.ops.creation import tensor
 from tensorplay_core.ops.shape_checks import Shaped, as_int, normalize_dim
 from tensorplay_core.ops.shapes import RULES
 from tensorplay_core.tensor.tensor import Tensor
-from tensorplay_core.types.dtype import int32
+from tensorplay_core.types.dtype import float32, float64, int32, int64
 from tensorplay_core.types.promotion import with_scalar
+
+
+def sort(self: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
+    """Batcher's bitonic network of exchanges, which a device runs side by side; the place decides between equal ones.
+
+    K. E. Batcher, "Sorting networks and their applications", 1968, https://doi.org/10.1145/1468075.1468121.
+    """
+    d = normalize_dim("sort", dim, self.ndim)
+    integer = F.arange(0, device=self.device).dtype
+    if not self.ndim or not self.numel():
+        return self.clone(), F.zeros(self.shape, dtype=integer, device=self.device)
+    rows = self.movedim(d, -1)
+    size, lead = rows.shape[-1], rows.shape[:-1]
+    padded = 1 << (size - 1).bit_length()
+    known = rows == rows
+    values = F.where(known, rows.to(integer if self.dtype.is_bool else self.dtype), 0)
+    groups = F.where(known, 0, -1 if descending else 1).to(integer)  # NaN before or behind the numbers
+    if padded > size:
+        rest = (*lead, padded - size)
+        values = F.cat([values, F.zeros(rest, dtype=values.dtype, device=self.device)], -1)
+        groups = F.cat([groups, F.full(rest, 2, dtype=integer, device=self.device)], -1)
+    keys = [groups, values, F.arange(padded, device=self.device).expand((*lead, padded))]
+    width = 2
+    while width <= padded:
+        step = width // 2
+        while step:
+            keys = _exchanged(keys, width, step, descending)
+            step //= 2
+        width *= 2
+    indices = F.slice(keys[2], -1, 0, size)
+    return F.gather(rows, -1, indices).movedim(-1, d).contiguous(), indices.movedim(-1, d).contiguous()
+
+
+def _exchanged(keys: list[Tensor], width: int, step: int, descending: bool) -> list[Tensor]:
+    """Exchanges the elements that are ``step`` apart and in the wrong order; every second ``width`` is turned."""
+    shape = keys[0].shape
+    blocks = shape[-1] // (2 * step)
+    pairs = [key.reshape((*shape[:-1], blocks, 2, step)) for key in keys]
+    first, second = [pair.select(-2, 0) for pair in pairs], [pair.select(-2, 1) for pair in pairs]
+    further = first[1] < second[1] if descending else first[1] > second[1]
+    behind = F.where(first[1] == second[1], first[2] > second[2], further)
+    behind = F.where(first[0] == second[0], behind, first[0] > second[0])
+    up = tensor([[i * 2 * step % (2 * width) < width] for i in range(blocks)], device=keys[0].device)
+    swap = behind == up
+    return [
+        F.stack([F.where(swap, b, a), F.where(swap, a, b)], -2).reshape(shape)
+        for a, b in zip(first, second, strict=True)
+    ]
+
+
+def topk(self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
+    """The first of what is sorted."""
+    RULES["topk"]("topk", Shaped(self.shape, self.dtype), k, dim, largest, sorted)
+    values, indices = F.sort(self, dim, largest)
+    if not self.ndim:
+        return values, indices
+    return F.slice(values, dim, 0, k).clone(), F.slice(indices, dim, 0, k).clone()
+
+
+def bincount(self: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """Ones, or weights, added up where the numbers say."""
+    given = None if weights is None else Shaped(weights.shape, weights.dtype)
+    RULES["bincount"]("bincount", Shaped(self.shape, self.dtype), given, minlength)
+    count = self.numel()
+    if count and (least := int(F.min(self).item())) < 0:
+        raise ValueRangeError(f"bincount: counts numbers from 0 on, and {least} is among them" + fix("x - x.min()"))
+    length = max(int(F.max(self).item()) + 1 if count else 0, as_int("bincount", minlength, "minlength"))
+    if weights is None:
+        weights = F.ones(self.shape, dtype=F.arange(0, device=self.device).dtype, device=self.device)
+    elif weights.dtype not in (float32, float64):
+        weights = weights.to(float64 if has_dtype(self.device, float64) else float32)
+    return F.index_backward(weights, (length,), [self])
 
 
 def sort_stable(self: Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
@@ -125,4 +199,5 @@ def _number(op: str, value: Any, like: Tensor) -> Tensor:
     """Returns a number as a tensor of the dtype that it has in common with the sequence."""
     if like.dtype.is_complex or value.__class__ is complex:
         raise DTypeError(f"{op}: complex numbers have no order" + fix("compare .abs() or .real()."))
-    return F.full((), value, dtype=with_scalar(like.dtype, value.__class__), device=like.device)
+    dtype = with_scalar(like.dtype, value.__class__)
+    return F.full((), value, dtype=default_integer(like.device) if dtype is int64 else dtype, device=like.device)

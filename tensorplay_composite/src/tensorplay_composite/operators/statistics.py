@@ -150,6 +150,15 @@ def linalg_vector_norm(
 # ---------------------------------------------------------------------------------------------- selected by their order
 
 
+def median(self: Tensor) -> Tensor:
+    """The lower middle of all elements, or NaN, which is the last."""
+    RULES["reduction"]("median", Shaped(self.shape, self.dtype))
+    values = F.sort(self.reshape(-1), 0)[0]
+    size = values.shape[0]
+    middle, last = values.select(0, (size - 1) // 2), values.select(0, size - 1)
+    return F.where(last == last, middle, last)
+
+
 def median_dim(self: Tensor, dim: int, keepdim: bool = False) -> Pair:
     """The lower middle of what is sorted, or the first NaN behind the numbers."""
     RULES["max_dim"]("median", Shaped(self.shape, self.dtype), dim, keepdim)
@@ -159,7 +168,8 @@ def median_dim(self: Tensor, dim: int, keepdim: bool = False) -> Pair:
     values, indices = F.sort(self, dim)
     if not self.dtype.is_floating_point:
         place = F.full((), (size - 1) // 2, dtype=indices.dtype, device=self.device)
-        places = place.expand(RULES["reduction"]("sum", Shaped(self.shape), dim, True))
+        shape: Any = RULES["reduction"]("sum", Shaped(self.shape), dim, True)
+        places = place.expand(shape)
     else:
         numbers = (self == self).sum(dim, True)
         places = F.where(numbers == size, (size - 1) // 2, numbers)

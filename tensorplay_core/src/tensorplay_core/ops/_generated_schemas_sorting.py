@@ -8,8 +8,9 @@ from tensorplay_core.ops.define import inplace, operator
 SORT = operator(
     "sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
     shape="dimwise",
+    composite="explicit",
     tags=("sorting", "ordered"),
-    promises={"CPU": "sort", "CUDA": "sort"},
+    promises={"CPU": "sort", "CUDA": "sort", "Composite": "sort"},
 )
 SORT_STABLE = operator(
     "sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, "
@@ -42,8 +43,9 @@ TOPK = operator(
     "topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, "
     "Tensor indices)",
     shape="topk",
+    composite="explicit",
     tags=("sorting", "ordered"),
-    promises={"CPU": "topk", "CUDA": "topk"},
+    promises={"CPU": "topk", "CUDA": "topk", "Composite": "topk"},
 )
 KTHVALUE = operator(
     "kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
@@ -88,7 +90,8 @@ BUCKETIZE_SCALAR = operator(
 BINCOUNT = operator(
     "bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor",
     shape="bincount",
+    composite="explicit",
     tags=("sorting",),
-    promises={"CPU": "bincount", "CUDA": "bincount"},
+    promises={"CPU": "bincount", "CUDA": "bincount", "Composite": "bincount"},
     differentiable=False,
 )

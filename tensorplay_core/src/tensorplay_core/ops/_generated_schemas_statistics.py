@@ -119,8 +119,9 @@ MEDIAN = operator(
     "median(Tensor self) -> Tensor",
     shape="reduction",
     promote="keep",
+    composite="explicit",
     tags=("reduction", "ordered"),
-    promises={"CPU": "median", "CUDA": "median"},
+    promises={"CPU": "median", "CUDA": "median", "Composite": "median"},
 )
 MEDIAN_DIM = operator(
     "median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",

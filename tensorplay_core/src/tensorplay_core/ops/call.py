@@ -261,7 +261,7 @@ def run_composite(
             count(cell)
     kernels.check_tensors(op, registration, result, args, kwargs)
     if result.__class__ is tuple and (plan := plan_of(op)).returns == len(result) > 1:
-        return plan.result_class(result)  # named, as a backend's are
+        return plan.result_class(list(result))  # named, as a backend's are
     return result
 
 

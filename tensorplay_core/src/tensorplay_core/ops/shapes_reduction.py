@@ -65,8 +65,8 @@ def searchsorted(op: str, sorted_sequence: Shaped, self: Shaped, **keywords: Any
     sorter = keywords.get("sorter")
     if sorter is not None and shape_of(sorter) != sequence:
         raise ShapeError(f"{op}: sorter has shape {shape_of(sorter)}, and the sequence that it sorts {sequence}")
-    if sorter is not None and sorter.dtype is not None and sorter.dtype.name != "int64":
-        raise DTypeError(f"{op}: sorter must be int64, not {sorter.dtype.name}" + fix("tp.argsort gives it"))
+    if sorter is not None and sorter.dtype is not None and not sorter.dtype.is_integral:
+        raise DTypeError(f"{op}: sorter must be of indices, not {sorter.dtype.name}" + fix("tp.argsort gives it"))
     return values
 
 

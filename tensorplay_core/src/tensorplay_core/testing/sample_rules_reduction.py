@@ -134,7 +134,7 @@ _NORMS = (2, 1, 0, 3, 0.5, 1.5, -1, math.inf, -math.inf)
 
 def norm(make: Maker) -> Iterator[Sample]:
     """Orders of every kind, and dims."""
-    typed = {"dtype": _wide(make)} if make.schema.overload == "dtype" else {}
+    typed: dict[str, Any] = {"dtype": _wide(make)} if make.schema.overload == "dtype" else {}
     if make.schema.overload == "str":
         for dim in (None, 0, (0, 1)):
             yield make.sample(f"dim {dim}", make.tensor((2, 3)), "fro", dim, dim is None)
@@ -142,7 +142,8 @@ def norm(make: Maker) -> Iterator[Sample]:
         return
     for order in _NORMS:
         yield make.sample(f"order {order}", make.tensor((2, 3)), order, **typed)
-    for dim in (0, -1, (0, 2), None, ()):
+    dims: tuple[Any, ...] = (0, -1, (0, 2), None, ())
+    for dim in dims:
         for keepdim in (False, True):
             yield make.sample(f"dim {dim} keepdim {keepdim}", make.tensor((2, 3, 2)), 2, dim, keepdim, **typed)
     if not typed and make.has("dtype"):

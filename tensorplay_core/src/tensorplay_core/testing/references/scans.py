@@ -64,7 +64,8 @@ def _sums(row: list[Any], form: Format) -> tuple[list[Any], list[float]]:
 
 def _products(row: list[Any], form: Format) -> tuple[list[Any], list[float]]:
     """Running products; an error is multiplied as its product is, and one of rounding joins it."""
-    products, errors, off = [], [], 0.0
+    products: list[Any] = []
+    errors, off = [], 0.0
     for x in row:
         products.append(products[-1] * x if products else x)
         size = size_of(products[-1])

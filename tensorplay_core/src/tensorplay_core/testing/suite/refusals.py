@@ -109,7 +109,7 @@ BAD: dict[str, Callable[[Operator], Iterator[Bad]]] = {
     "diff": _each((X, -1), (X, 1, 2), (_t(),), (X, 1, -1, _t(3)), (X, 1, 0, _t(2, 2))),
     "norm.str": _each((X, "nuc"), (X, "fro", 2)),
     "bucketize.Tensor": _each((X, X), (X, _t())),
-    "sort.stable": lambda op: ((args, {"stable": True, "dim": dim}) for *args, dim in OUT_OF_RANGE),
+    "sort.stable": lambda op: (((x,), {"stable": True, "dim": dim}) for x, dim in OUT_OF_RANGE),
     "argsort": _each(*OUT_OF_RANGE),
     "matmul": _each((X, X), (_t(3), _t(4)), (X, _t()), (_t(2, 2, 3), _t(3, 3, 2))),
     "linear": _each((X, _t(4, 5)), (X, _t(4, 3), _t(5))),
