@@ -163,10 +163,13 @@ def kernels(xp: Any, support: Support) -> Kernels:
         """Both with the batch dims that they broadcast to."""
         if a.shape[:-2] == b.shape[:-2]:
             return a, b
-        batch = xp.broadcast_arrays(a[..., :1, :1], b[..., :1, :1])[0].shape[:-2] if 0 not in a.shape + b.shape else None
+        batch = (
+            xp.broadcast_arrays(a[..., :1, :1], b[..., :1, :1])[0].shape[:-2] if 0 not in a.shape + b.shape else None
+        )
         if batch is None:
-            batch = xp.broadcast_to(xp.zeros(a.shape[:-2]), xp.broadcast_arrays(
-                xp.zeros(a.shape[:-2]), xp.zeros(b.shape[:-2]))[0].shape).shape
+            batch = xp.broadcast_to(
+                xp.zeros(a.shape[:-2]), xp.broadcast_arrays(xp.zeros(a.shape[:-2]), xp.zeros(b.shape[:-2]))[0].shape
+            ).shape
         return xp.broadcast_to(a, batch + a.shape[-2:]), xp.broadcast_to(b, batch + b.shape[-2:])
 
     def linalg_solve(A: Any, B: Any, *, left: bool = True) -> Any:
@@ -188,9 +191,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
     ) -> Any:
         square(self)
         if not left:
-            x = linalg_solve_triangular(
-                transposed(self), transposed(B), upper=not upper, unitriangular=unitriangular
-            )
+            x = linalg_solve_triangular(transposed(self), transposed(B), upper=not upper, unitriangular=unitriangular)
             return transposed(x)
         a, b = together(self, B)
         n = a.shape[-1]
@@ -269,6 +270,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
         m, n = A.shape[-2:]
         k = min(m, n)
         if 0 in A.shape:
+
             def unit(size: int, shown: int) -> Any:
                 return xp.broadcast_to(xp.eye(size, dtype=A.dtype), (*A.shape[:-2], size, size))[..., :shown] + 0
 

@@ -109,7 +109,10 @@ def _alone(operand: Operand, wanted: set[Label]) -> Operand:
     gone = [d for d, label in enumerate(operand.labels) if label not in wanted]
     if not gone:
         return operand
-    return Operand(operand.tensor.sum(tuple(gone)).to(operand.tensor.dtype), tuple(label for label in operand.labels if label in wanted))
+    return Operand(
+        operand.tensor.sum(tuple(gone)).to(operand.tensor.dtype),
+        tuple(label for label in operand.labels if label in wanted),
+    )
 
 
 def _without_ones(operand: Operand, other: Operand) -> Operand:
@@ -233,9 +236,7 @@ def _diagonals(
     return Operand(tensor, tuple(at))
 
 
-def _output(
-    equation: str, text: str, place: int, known: set[Label], dims: tuple[Label, ...]
-) -> tuple[Label, ...]:
+def _output(equation: str, text: str, place: int, known: set[Label], dims: tuple[Label, ...]) -> tuple[Label, ...]:
     """Returns the labels of the result; dots that it does not name are summed over."""
     letters, _ = _letters(equation, text, place)
     found: list[Label] = []

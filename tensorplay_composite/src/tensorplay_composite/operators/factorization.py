@@ -100,7 +100,7 @@ def cholesky_solve(self: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
     _square("cholesky_solve", input2)
     if self.ndim < 2 or self.shape[-2] != input2.shape[-1]:
         raise ShapeError(
-            f"cholesky_solve: the factor has shape {input2.shape}, so self must be matrices of {input2.shape[-1]} rows, "
+            f"cholesky_solve: the factor has shape {input2.shape}, so self must have {input2.shape[-1]} rows, "
             f"and has shape {self.shape}"
         )
     low = adjoint(input2) if upper else input2
@@ -249,9 +249,7 @@ def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
     for length in range(1, count):
         for i in range(count - length):
             j = i + length
-            options = [
-                (cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
-            ]
+            options = [(cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)]
             cost[i, j], best[i, j] = min(options)
     return best
 

@@ -184,7 +184,11 @@ def tensordot(self: Tensor, other: Tensor, dims_self: Any, dims_other: Any) -> T
             f"tensordot: both tensors must have as many dims to sum over, and dims names {list(dims_self)} and "
             f"{list(dims_other)}"
         )
-    first = normalize_dims("tensordot", as_ints("tensordot", dims_self, "dims"), self.ndim, name="dims") if dims_self else ()
+    first = (
+        normalize_dims("tensordot", as_ints("tensordot", dims_self, "dims"), self.ndim, name="dims")
+        if dims_self
+        else ()
+    )
     second = (
         normalize_dims("tensordot", as_ints("tensordot", dims_other, "dims"), other.ndim, name="dims")
         if dims_other
@@ -211,9 +215,9 @@ def tensordot(self: Tensor, other: Tensor, dims_self: Any, dims_other: Any) -> T
         rows *= self.shape[d]
     for d in right:
         columns *= other.shape[d]
-    a = self.permute((*left, *first)).reshape((rows, inner))
-    b = other.permute((*second, *right)).reshape((inner, columns))
-    return F.matmul(a, b).reshape(sizes)
+    x = self.permute((*left, *first)).reshape((rows, inner))
+    y = other.permute((*second, *right)).reshape((inner, columns))
+    return F.matmul(x, y).reshape(sizes)
 
 
 # ----------------------------------------------------------------------------------------------------------- distances

@@ -6,20 +6,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensorplay_core.ops import _generated_functional as F
-from tensorplay_core.ops.helpers_factorization import (  # noqa: F401  formulas call them
-    cholesky_backward,
-    det_backward,
-    eigh_backward,
-    eigvalsh_backward,
-    pinv_backward,
-    qr_backward,
-    slogdet_backward,
-    solve_backward_matrix,
-    solve_triangular_backward,
-    svd_backward,
-    svdvals_backward,
+from tensorplay_core.ops.helpers_factorization import (
+    cholesky_backward as cholesky_backward,
+    det_backward as det_backward,
+    eigh_backward as eigh_backward,
+    eigvalsh_backward as eigvalsh_backward,
+    pinv_backward as pinv_backward,
+    qr_backward as qr_backward,
+    slogdet_backward as slogdet_backward,
+    solve_backward_matrix as solve_backward_matrix,
+    solve_triangular_backward as solve_triangular_backward,
+    svd_backward as svd_backward,
+    svdvals_backward as svdvals_backward,
 )
-from tensorplay_core.ops.helpers_linalg import adjoint, scaled  # noqa: F401  formulas call them
+from tensorplay_core.ops.helpers_linalg import adjoint as adjoint
+from tensorplay_core.ops.helpers_linalg import scaled as scaled
 from tensorplay_core.ops.shape_checks import normalize_dim, normalize_dims
 from tensorplay_core.ops.shapes_view import extent, may_overlap
 from tensorplay_core.tensor.tensor import Tensor

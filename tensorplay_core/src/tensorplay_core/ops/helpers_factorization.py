@@ -212,7 +212,7 @@ def qr_backward(gq: Tensor, gr: Tensor, q: Tensor, r: Tensor, mode: str) -> Tens
     m, n, k = q.shape[-2], r.shape[-1], q.shape[-1]
     if mode == "complete" and m > n:
         raise AutogradError(
-            f"linalg_qr: mode \"complete\" of {m} rows and {n} columns has no gradient: the last {m - n} columns of Q "
+            f'linalg_qr: mode "complete" of {m} rows and {n} columns has no gradient: the last {m - n} columns of Q '
             "are any that are orthogonal" + fix('use mode="reduced"')
         )
     more = n > k

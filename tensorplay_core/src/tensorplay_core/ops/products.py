@@ -107,6 +107,8 @@ def tensordot(input: Tensor, other: Tensor, dims: Any = 2, dims_other: Any = Non
             raise ArgumentError(f"tensordot: dims is an int, or two lists of them, not {dims!r}")
         ndims = [getattr(x, "ndim", 0) for x in (input, other)]
         if not 0 <= dims <= min(ndims):
-            raise ShapeError(f"tensordot: dims must be from 0 to {min(ndims)} for tensors of {ndims} dims, and is {dims}")
+            raise ShapeError(
+                f"tensordot: dims must be from 0 to {min(ndims)} for tensors of {ndims} dims, and is {dims}"
+            )
         first, second = list(range(ndims[0] - dims, ndims[0])), list(range(dims))
     return call(TENSORDOT, (input, other, first, second))  # type: ignore[no-any-return]

@@ -79,8 +79,7 @@ def qr(op: str, A: Shaped, mode: Any = "reduced", **keywords: Any) -> tuple[Shap
     """Q of k or all columns, R of as many rows; with mode ``"r"`` an empty Q."""
     if mode not in MODES:
         raise ValueRangeError(
-            f"{op}: mode must be one of {', '.join(map(repr, MODES))}, not {mode!r}"
-            + did_you_mean(str(mode), MODES)
+            f"{op}: mode must be one of {', '.join(map(repr, MODES))}, not {mode!r}" + did_you_mean(str(mode), MODES)
         )
     *batch, m, n = matrices(op, A)
     k = m if mode == "complete" else min(m, n)

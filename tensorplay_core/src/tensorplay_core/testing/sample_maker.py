@@ -57,7 +57,8 @@ DOMAINS: dict[str, dict[str, Domain]] = {
     "rsqrt": {"self": POSITIVE},
     "hardsigmoid": {"self": ODD},  # kinks at -3 and 3
     "hardswish": {"self": ODD},
-    **dict.fromkeys(("cdist", "pairwise_distance"), {"x1": EVEN, "x2": ODD}),
+    "cdist": {"x1": EVEN, "x2": ODD},
+    "pairwise_distance": {"x1": EVEN, "x2": ODD},
     "pow": {"self": BASE, "exponent": EXPONENT},
 }
 

@@ -47,7 +47,12 @@ BY_RULE: dict[str, Table] = {
 }
 
 # Operators whose arguments mean more than a shape rule knows.
-BY_NAME: dict[str, Table] = {"cross_entropy": more.cross_entropy, **indexing.BY_NAME, **linalg.BY_NAME, **factorization.BY_NAME}
+BY_NAME: dict[str, Table] = {
+    "cross_entropy": more.cross_entropy,
+    **indexing.BY_NAME,
+    **linalg.BY_NAME,
+    **factorization.BY_NAME,
+}
 
 
 def samples(op: Described, *, dtype: str = "float64", seed: int = 0) -> Iterator[Sample]:

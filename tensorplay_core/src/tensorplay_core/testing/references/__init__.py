@@ -34,7 +34,20 @@ from tensorplay_core.types.dtype import by_name
 __all__ = ["PROPERTIES", "UNSPECIFIED", "Array", "Mismatch", "Reference", "names", "reference"]
 
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
-_FAMILIES = (activation, creation, factorization, indexing, linalg, nn, parts, pointwise, products, reduction, scatter, views)
+_FAMILIES = (
+    activation,
+    creation,
+    factorization,
+    indexing,
+    linalg,
+    nn,
+    parts,
+    pointwise,
+    products,
+    reduction,
+    scatter,
+    views,
+)
 _TABLE: dict[str, Reference] = {name: entry for family in _FAMILIES for name, entry in family.REFERENCES.items()}
 
 

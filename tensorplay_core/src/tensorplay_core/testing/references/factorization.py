@@ -1,7 +1,7 @@
 """References of decompositions, of what is solved with them, and of norms of matrices.
 
-A result may be off by what a backward stable algorithm explains: a small multiple of the roundoff times the condition of
-the problem, which is that of the matrix, or its norm over the least gap between eigenvalues or singular values.
+A result may be off by what a backward stable algorithm explains: a small multiple of the roundoff times the condition
+of the problem, which is that of the matrix, or its norm over the least gap between eigenvalues or singular values.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def _hermitian(a: m.Matrix, upper: bool) -> m.Matrix:
     """The Hermitian matrix of one triangle."""
     n = len(a)
     low = m.adjoint(a, n, n) if upper else a
-    return [[low[i][j] if i > j else low[j][i].conjugate() if i < j else low[i][i].real for j in range(n)] for i in range(n)]
+    return [
+        [low[i][j] if i > j else low[j][i].conjugate() if i < j else low[i][i].real for j in range(n)] for i in range(n)
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------------- Cholesky
@@ -177,7 +179,7 @@ def logdet(self: Array) -> Array:
     return Array(size.shape, data, self.dtype, size.slack)
 
 
-# ------------------------------------------------------------------------------------------ eigenvalues, singular values
+# ----------------------------------------------------------------------------------------- eigenvalues, singular values
 
 
 def _gap(values: Sequence[float], size: float) -> float:
@@ -298,14 +300,21 @@ def matrix_power(self: Array, n: int) -> Array:
         result = matrix_power(Array(inverse.shape, inverse.data, self.dtype), -n)
         worst = max((m.condition(a) for a in items(self)), default=1.0) * -n
         size = max(map(abs, result.data), default=0.0)
-        return Array(result.shape, result.data, self.dtype, [LOOSE * accumulator_of(self.dtype).eps * worst * size] * len(result.data))
+        return Array(
+            result.shape,
+            result.data,
+            self.dtype,
+            [LOOSE * accumulator_of(self.dtype).eps * worst * size] * len(result.data),
+        )
     size = self.shape[-1]
     found, scales = [], []
     for a in items(self):
         power: m.Matrix = [[type(a[0][0])(i == j) for j in range(size)] for i in range(size)]
         scale = 1.0
         for _ in range(n):
-            power = [[sum((x * a[k][j] for k, x in enumerate(row)), type(a[0][0])(0)) for j in range(size)] for row in power]
+            power = [
+                [sum((x * a[k][j] for k, x in enumerate(row)), type(a[0][0])(0)) for j in range(size)] for row in power
+            ]
             scale *= m.norm(a)
         found.append(power)
         scales.append(scale)

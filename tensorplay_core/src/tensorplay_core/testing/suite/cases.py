@@ -22,7 +22,26 @@ from tensorplay_core.types.dtype import by_name
 
 WRAPS = ("default", "keep", "bool", "sum")
 """The promote rules of operators on integers that stay integers, whatever their size."""
-BOUNDED = frozenset({"pow", "div", "cross_entropy", "matmul", "mm", "bmm", "mv", "dot", "vdot", "outer", "addmm", "addmv", "baddbmm", "linear", "index", "index_backward"})
+BOUNDED = frozenset(
+    {
+        "pow",
+        "div",
+        "cross_entropy",
+        "matmul",
+        "mm",
+        "bmm",
+        "mv",
+        "dot",
+        "vdot",
+        "outer",
+        "addmm",
+        "addmv",
+        "baddbmm",
+        "linear",
+        "index",
+        "index_backward",
+    }
+)
 """Operators that are not tried with integers of the dtype's whole range."""
 BLOCK = 2**17
 """Large inputs have more elements than this, and not a multiple of anything that a kernel's block may be."""
@@ -107,9 +126,7 @@ def on_samples(subject: Subject, op: Operator, dtype: str, area: str = "forward"
     for sample in samples(op, dtype=dtype, seed=rng.getrandbits(32)):
         args = tuple(map(described, sample.args))
         kwargs = {name: described(value) for name, value in sample.kwargs.items()}
-        case = suited(
-            subject, Case(sample.name, args, kwargs, dtype, sample.smooth, placed="factorization" in op.tags)
-        )
+        case = suited(subject, Case(sample.name, args, kwargs, dtype, sample.smooth, placed="factorization" in op.tags))
         if case is None:
             continue
         expanded = any(given.layout == "expanded" for given in case.tensors)
