@@ -160,6 +160,15 @@ REFERENCES: dict[str, Any] = {
     "cholesky_solve": lambda b, f, upper=False: torch.cholesky_solve(b, f.triu() if upper else f.tril(), upper),
     "cholesky_inverse": lambda f, upper=False: torch.cholesky_inverse(f.triu() if upper else f.tril(), upper),
     "linalg_lstsq": lambda a, b: torch.linalg.lstsq(a, b)[:1],
+    # PyTorch's own has no gradient for these orders: it writes to what it has saved.
+    **dict.fromkeys(
+        ("linalg_cond", "linalg_cond.p_str"),
+        lambda x, p=None: (
+            torch.linalg.cond(x, p)
+            if p in (None, 2, -2)
+            else torch.linalg.matrix_norm(x, p) * torch.linalg.matrix_norm(torch.linalg.inv(x), p)
+        ),
+    ),
     "linalg_eigh": eigh,
     "linalg_svd": svd,
     "linalg_eigvalsh": lambda x, UPLO="L": torch.linalg.eigvalsh(x, UPLO.upper()),

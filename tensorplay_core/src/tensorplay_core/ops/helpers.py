@@ -8,15 +8,35 @@ from typing import Any
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.helpers_factorization import (
     cholesky_backward as cholesky_backward,
+)
+from tensorplay_core.ops.helpers_factorization import (
     det_backward as det_backward,
+)
+from tensorplay_core.ops.helpers_factorization import (
     eigh_backward as eigh_backward,
+)
+from tensorplay_core.ops.helpers_factorization import (
     eigvalsh_backward as eigvalsh_backward,
+)
+from tensorplay_core.ops.helpers_factorization import (
     pinv_backward as pinv_backward,
+)
+from tensorplay_core.ops.helpers_factorization import (
     qr_backward as qr_backward,
+)
+from tensorplay_core.ops.helpers_factorization import (
     slogdet_backward as slogdet_backward,
+)
+from tensorplay_core.ops.helpers_factorization import (
     solve_backward_matrix as solve_backward_matrix,
+)
+from tensorplay_core.ops.helpers_factorization import (
     solve_triangular_backward as solve_triangular_backward,
+)
+from tensorplay_core.ops.helpers_factorization import (
     svd_backward as svd_backward,
+)
+from tensorplay_core.ops.helpers_factorization import (
     svdvals_backward as svdvals_backward,
 )
 from tensorplay_core.ops.helpers_linalg import adjoint as adjoint

@@ -27,7 +27,7 @@ _ENOUGH = 6  # elements of the sample that others are derived from
 
 
 def in_domain(op: Described, args: list[Any]) -> list[Any]:
-    """Returns a call's arguments where its operator is defined: a matrix as a Hermitian one, which the gradient is of."""
+    """Returns a call's arguments where its operator is defined: a matrix as a Hermitian one."""
     if op.schema.name in HERMITIAN:
         x = args[0].transpose(-2, -1)
         args[0] = (args[0] + (x.conj() if x.is_complex() else x)) / 2

@@ -245,8 +245,8 @@ def qr(A: Array, mode: str = "reduced") -> tuple[Array, Array]:
         rs.append(r[:k])
         s = m.svd([row[: min(rows, columns)] for row in a], rows, min(rows, columns))[1]
         conditions.append(max(s, default=1.0) / (min(s, default=1.0) or 1e-15))
-    r = gathered(rs, (*batch, k, columns), A.dtype, conditions)
-    return (Array((0,), [], A.dtype) if mode == "r" else gathered(qs, (*batch, rows, k), A.dtype, conditions)), r
+    upper = gathered(rs, (*batch, k, columns), A.dtype, conditions)
+    return (Array((0,), [], A.dtype) if mode == "r" else gathered(qs, (*batch, rows, k), A.dtype, conditions)), upper
 
 
 # ------------------------------------------------------------------------------------------------------- least squares
@@ -396,8 +396,8 @@ def linalg_norm(self: Array, ord: Any = None, dim: Any = None, keepdim: bool = F
 
 def _vector_norm(values: list[Any], ord: float) -> float:
     if ord == -math.inf:
-        return min(map(abs, values))
-    return math.fsum(abs(v) ** ord for v in values) ** (1 / ord) if ord < 0 else norm(values, ord)
+        return float(min(map(abs, values)))
+    return float(math.fsum(abs(v) ** ord for v in values) ** (1 / ord)) if ord < 0 else norm(values, ord)
 
 
 def cond(self: Array, p: Any = None) -> Array:
