@@ -252,8 +252,8 @@ def norm(make: Maker) -> Iterator[Sample]:
         ((0, 3), (2, 1)),
         ((0,), ()),
     )
-    for shape, rest in rows:
-        yield make.sample(f"shape {shape} {rest}", make.tensor(shape), *rest)
+    for sizes, further in rows:
+        yield make.sample(f"shape {sizes} {further}", make.tensor(sizes), *further)
     for ord in (float("inf"), float("-inf")):
         yield make.sample(f"ord {ord}", _given(make, [[3.0, 0.5, -1.25]]), ord, 1)
     yield make.sample("equal elements", make.tensor((4,), fill=(0, 1, 1, 2)))
