@@ -53,7 +53,8 @@ LACKING = {
             ("mm", "bmm", "mv", "dot", "vdot", "outer", "tril", "triu", "trace", "diag", "diag_embed", "linalg_cross",
              "cross", "pairwise_distance", "cdist"), "it needs a vector or a matrix"),
         **dict.fromkeys(
-            ("linalg_cholesky", "linalg_cholesky_ex", "linalg_solve", "linalg_solve_triangular", "linalg_inv", "inverse",
+            ("linalg_cholesky", "linalg_cholesky_ex", "linalg_solve", "linalg_solve_triangular", "linalg_inv",
+             "inverse",
              "linalg_det", "det", "linalg_slogdet", "slogdet", "logdet", "linalg_eigh", "linalg_eigvalsh", "linalg_svd",
              "linalg_svdvals", "linalg_qr", "cholesky_solve", "cholesky_inverse", "linalg_pinv.atol_rtol_float",
              "linalg_pinv", "linalg_matrix_power", "linalg_multi_dot", "linalg_matrix_norm",

@@ -100,7 +100,7 @@ def cholesky_solve(self: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
     _square("cholesky_solve", input2)
     if self.ndim < 2 or self.shape[-2] != input2.shape[-1]:
         raise ShapeError(
-            f"cholesky_solve: the factor has shape {input2.shape}, so self must be matrices of {input2.shape[-1]} rows, "
+            f"cholesky_solve: the factor has shape {input2.shape}, so self must have {input2.shape[-1]} rows, "
             f"and has shape {self.shape}"
         )
     low = adjoint(input2) if upper else input2

@@ -215,9 +215,9 @@ def tensordot(self: Tensor, other: Tensor, dims_self: Any, dims_other: Any) -> T
         rows *= self.shape[d]
     for d in right:
         columns *= other.shape[d]
-    a = self.permute((*left, *first)).reshape((rows, inner))
-    b = other.permute((*second, *right)).reshape((inner, columns))
-    return F.matmul(a, b).reshape(sizes)
+    x = self.permute((*left, *first)).reshape((rows, inner))
+    y = other.permute((*second, *right)).reshape((inner, columns))
+    return F.matmul(x, y).reshape(sizes)
 
 
 # ----------------------------------------------------------------------------------------------------------- distances

@@ -71,7 +71,7 @@ def linalg_cholesky(input: Tensor, *, upper: bool = False, out: Tensor | None = 
     """
     try:
         t = input._type
-        if upper == False and out is None and not active.special:
+        if upper is False and out is None and not active.special:
             r = t.k_linalg_cholesky(input._array)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -140,7 +140,7 @@ def linalg_solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None 
     """
     try:
         t = A._type
-        if t is B._type and left == True and out is None and not active.special:
+        if t is B._type and left is True and out is None and not active.special:
             r = t.k_linalg_solve(A._array, B._array)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)

@@ -1,4 +1,4 @@
-"""What ``tp.linalg`` is: the functions of linear algebra under their short names, and the error of singular matrices."""
+"""What ``tp.linalg`` is: the functions of linear algebra by their short names, and the error of singular matrices."""
 
 from __future__ import annotations
 

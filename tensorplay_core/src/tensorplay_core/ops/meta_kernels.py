@@ -13,7 +13,13 @@ from typing import Any
 
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.errors import DTypeError, NoDataError, fix
-from tensorplay_core.ops import shapes, shapes_arrange, shapes_indexing, shapes_view
+from tensorplay_core.ops import (
+    shapes,
+    shapes_arrange,
+    shapes_factorization,
+    shapes_indexing,
+    shapes_view,
+)
 from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of
 from tensorplay_core.ops.shape_checks import Shaped, as_int, as_ints, normalize_dim, normalize_dims
 from tensorplay_core.tensor.meta_array import MetaArray, like_operands, reshaped_strides
@@ -311,23 +317,23 @@ def clone(self: MetaArray) -> MetaArray:
 
 def linalg_cholesky_ex(self: MetaArray, *, upper: bool = False, check_errors: bool = False) -> tuple[MetaArray, ...]:
     """A factor, and an int32 for each matrix."""
-    shape, batch = shapes.RULES["cholesky_ex"]("linalg_cholesky_ex", _seen(self))
+    shape, batch = shapes_factorization.cholesky_ex("linalg_cholesky_ex", _seen(self))
     return MetaArray(shape, self.dtype), MetaArray(batch, dt.int32)
 
 
 def linalg_slogdet(A: MetaArray) -> tuple[MetaArray, ...]:
     """A sign of the matrix' dtype, and a real logarithm."""
-    batch, _ = shapes.RULES["slogdet"]("linalg_slogdet", _seen(A))
+    batch, _ = shapes_factorization.slogdet("linalg_slogdet", _seen(A))
     return MetaArray(batch, A.dtype), MetaArray(batch, A.dtype.real_dtype)
 
 
 def linalg_eigh(self: MetaArray, UPLO: str = "L") -> tuple[MetaArray, ...]:
     """Real values, and vectors."""
-    values, vectors = shapes.RULES["eigh"]("linalg_eigh", _seen(self), UPLO)
+    values, vectors = shapes_factorization.eigh("linalg_eigh", _seen(self), UPLO)
     return MetaArray(values, self.dtype.real_dtype), MetaArray(vectors, self.dtype)
 
 
 def linalg_svd(A: MetaArray, full_matrices: bool = True, *, driver: str | None = None) -> tuple[MetaArray, ...]:
     """Real values between two unitary matrices."""
-    u, s, vh = shapes.RULES["svd"]("linalg_svd", _seen(A), full_matrices, driver=driver)
+    u, s, vh = shapes_factorization.svd("linalg_svd", _seen(A), full_matrices, driver=driver)
     return MetaArray(u, A.dtype), MetaArray(s, A.dtype.real_dtype), MetaArray(vh, A.dtype)

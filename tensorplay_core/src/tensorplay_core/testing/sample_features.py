@@ -21,14 +21,14 @@ FEATURES = ("0-d", "empty", "broadcast", "strided", "ties", "zeros", "negative d
 OF_MEMORY = frozenset({"as_strided", "as_strided_scatter"})
 """Operators whose result is of the memory of a tensor, gaps included, not of its elements alone."""
 HERMITIAN = frozenset({"linalg_cholesky", "linalg_cholesky_ex", "linalg_eigh", "linalg_eigvalsh"})
-"""Operators on Hermitian matrices that read one triangle and have the gradient of both: a step of a difference must keep
-a matrix Hermitian."""
+"""Operators on Hermitian matrices that read one triangle and have the gradient of both: a step of a difference must
+keep a matrix Hermitian."""
 _TIES = (0, 1, 1, 2)
 _ENOUGH = 6  # elements of the sample that others are derived from
 
 
 def in_domain(op: Described, args: list[Any]) -> list[Any]:
-    """Returns a call's arguments where an operator is defined: a matrix as a Hermitian one, which its gradient is for."""
+    """Returns a call's arguments where its operator is defined: a matrix as a Hermitian one."""
     if op.schema.name in HERMITIAN:
         x = args[0].transpose(-2, -1)
         args[0] = (args[0] + (x.conj() if x.is_complex() else x)) / 2

@@ -63,7 +63,8 @@ DOMAINS: dict[str, dict[str, Domain]] = {
     **{name: {"self": EVEN, "target": ODD} for name in ("huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss")},
     "hardsigmoid": {"self": ODD},  # kinks at -3 and 3
     "hardswish": {"self": ODD},
-    **dict.fromkeys(("cdist", "pairwise_distance"), {"x1": EVEN, "x2": ODD}),
+    "cdist": {"x1": EVEN, "x2": ODD},
+    "pairwise_distance": {"x1": EVEN, "x2": ODD},
     "pow": {"self": BASE, "exponent": EXPONENT},
     **sample_domains.DOMAINS,
     "max": {"self": EVEN, "other": ODD},

@@ -39,7 +39,8 @@ def _element(make: Maker, number: int, i: int, j: int) -> Any:
     draw = make.random
     small = draw.choice((-4, -3, -2, -1, 1, 2, 3, 4)) / 8
     if i == j:
-        return (3.0 + 2.5 * i + number) * (1 if make.name in _POSITIVE or draw.random() < 0.7 else -1)
+        large = (3.0 + 2.5 * i + number) * (1 if make.name in _POSITIVE or draw.random() < 0.7 else -1)
+        return complex(large, 0.25) if make.dtype.is_complex else large
     return complex(small, draw.choice((-3, -1, 2)) / 8) if make.dtype.is_complex else small
 
 
@@ -234,7 +235,7 @@ def norm(make: Maker) -> Iterator[Sample]:
             yield make.sample(f"shape {shape} {rest}", make.tensor(shape), "fro", *rest)
         yield make.sample("equal elements", make.tensor((2, 2), fill=(0, 1, 1, 2)), "fro")
         return
-    for shape, rest in (
+    rows: tuple[tuple[Shape, tuple[Any, ...]], ...] = (
         ((), ()),
         ((3,), ()),
         ((2, 3), ()),
@@ -250,10 +251,11 @@ def norm(make: Maker) -> Iterator[Sample]:
         ((2, 3), (None, 0, True)),
         ((0, 3), (2, 1)),
         ((0,), ()),
-    ):
-        yield make.sample(f"shape {shape} {rest}", make.tensor(shape), *rest)
+    )
+    for sizes, further in rows:
+        yield make.sample(f"shape {sizes} {further}", make.tensor(sizes), *further)
     for ord in (float("inf"), float("-inf")):
-        yield make.sample(f"ord {ord}", matrix(make, (1, 3)), ord, 1)
+        yield make.sample(f"ord {ord}", _given(make, [[3.0, 0.5, -1.25]]), ord, 1)
     yield make.sample("equal elements", make.tensor((4,), fill=(0, 1, 1, 2)))
     yield make.sample("all zeros", make.tensor((3,), fill=(0,)), smooth=False)
 

@@ -100,8 +100,8 @@ def _conditions(
     for argument in (*function.schema.positional, *(function.schema.keyword_only if keywords else ())):
         if argument.default is not None and (argument.kwarg_only or str(argument.type) in ("ScalarType?", "Device?")):
             name = names[argument.name]
-            is_none = argument.default.value is None
-            conditions.append(f"{name} is None" if is_none else f"{name} == {default_text(argument)}")
+            singular = argument.default.value in (None, True, False) and argument.default.value.__class__ is not int
+            conditions.append(f"{name} {'is' if singular else '=='} {default_text(argument)}")
     if "*out" in names and keywords:
         conditions.append(f"{names['*out']} is None")
     if derivative is None and not _never_differentiable(function):

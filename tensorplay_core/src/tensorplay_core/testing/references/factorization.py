@@ -1,7 +1,7 @@
 """References of decompositions, of what is solved with them, and of norms of matrices.
 
-A result may be off by what a backward stable algorithm explains: a small multiple of the roundoff times the condition of
-the problem, which is that of the matrix, or its norm over the least gap between eigenvalues or singular values.
+A result may be off by what a backward stable algorithm explains: a small multiple of the roundoff times the condition
+of the problem, which is that of the matrix, or its norm over the least gap between eigenvalues or singular values.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def logdet(self: Array) -> Array:
     return Array(size.shape, data, self.dtype, size.slack)
 
 
-# ------------------------------------------------------------------------------------------ eigenvalues, singular values
+# ----------------------------------------------------------------------------------------- eigenvalues, singular values
 
 
 def _gap(values: Sequence[float], size: float) -> float:
@@ -245,8 +245,8 @@ def qr(A: Array, mode: str = "reduced") -> tuple[Array, Array]:
         rs.append(r[:k])
         s = m.svd([row[: min(rows, columns)] for row in a], rows, min(rows, columns))[1]
         conditions.append(max(s, default=1.0) / (min(s, default=1.0) or 1e-15))
-    r = gathered(rs, (*batch, k, columns), A.dtype, conditions)
-    return (Array((0,), [], A.dtype) if mode == "r" else gathered(qs, (*batch, rows, k), A.dtype, conditions)), r
+    upper = gathered(rs, (*batch, k, columns), A.dtype, conditions)
+    return (Array((0,), [], A.dtype) if mode == "r" else gathered(qs, (*batch, rows, k), A.dtype, conditions)), upper
 
 
 # ------------------------------------------------------------------------------------------------------- least squares
@@ -396,8 +396,8 @@ def linalg_norm(self: Array, ord: Any = None, dim: Any = None, keepdim: bool = F
 
 def _vector_norm(values: list[Any], ord: float) -> float:
     if ord == -math.inf:
-        return min(map(abs, values))
-    return math.fsum(abs(v) ** ord for v in values) ** (1 / ord) if ord < 0 else norm(values, ord)
+        return float(min(map(abs, values)))
+    return float(math.fsum(abs(v) ** ord for v in values) ** (1 / ord)) if ord < 0 else norm(values, ord)
 
 
 def cond(self: Array, p: Any = None) -> Array:

@@ -197,20 +197,16 @@ def qr(a: Matrix, rows: int, columns: int) -> tuple[Matrix, Matrix]:
             continue
         beta = -math.copysign(math.hypot(abs(x[0]), below), x[0].real)
         v = [x[0] - beta, *x[1:]]
-        scale = math.fsum(abs(t) ** 2 for t in v)
         tau = (beta - x[0]) / beta
         unit = [t / v[0] for t in v]
-        conj_tau = tau.conjugate()
-        for matrix, factor in ((r, conj_tau),):
-            for j in range(columns):
-                inner = sum((u.conjugate() * matrix[k + i][j] for i, u in enumerate(unit)), 0.0)
-                for i, u in enumerate(unit):
-                    matrix[k + i][j] = matrix[k + i][j] - factor * u * inner
+        for j in range(columns):
+            inner = sum((u.conjugate() * r[k + i][j] for i, u in enumerate(unit)), 0.0)
+            for i, u in enumerate(unit):
+                r[k + i][j] = r[k + i][j] - tau.conjugate() * u * inner
         for row in q:  # Q = H1 H2 …, with H = 1 - tau v v.H
             inner = sum((row[k + i] * u for i, u in enumerate(unit)), 0.0)
             for i, u in enumerate(unit):
                 row[k + i] = row[k + i] - tau * inner * u.conjugate()
-        assert scale > 0
         for i in range(k + 1, rows):
             r[i][k] = 0.0
     return q, r
