@@ -22,12 +22,15 @@ REAL_ONLY = {
     "tp::cross_entropy": "a loss is a real number, and its logits are compared",
     "tp::log_softmax": "the largest element is subtracted, and complex numbers have no order",
     "tp::softmax": "the largest element is subtracted, and complex numbers have no order",
+    "tp::max_pool1d": "complex numbers have no order",
+    "tp::max_pool1d_with_indices": "complex numbers have no order",
 }
 """Operators whose kernels take no complex tensor, each with its reason; those that are tagged so join below."""
 
 _KINK = "a kink at 0: the slopes on its two sides differ"
 _CURVED = "its second derivative jumps at 0"
 _POLE = "no finite derivative at 0"
+_FIRST = "of equal elements the first has the gradient; the differences see a kink"
 _SHARED = "equal elements share the gradient; the differences see the kink where they meet"
 _LAST = "an index that is written twice keeps one of the values, and its gradient is said to go to both"
 KINKS = {
@@ -36,7 +39,7 @@ KINKS = {
     ("tp::leaky_relu", "zeros"): _KINK,
     ("tp::log", "zeros"): _POLE,
     ("tp::max", "ties"): _SHARED,
-    ("tp::max.dim", "ties"): "of equal elements the first has the gradient; the differences see a kink",
+    ("tp::max.dim", "ties"): _FIRST,
     ("tp::maximum", "ties"): _SHARED,
     ("tp::minimum", "ties"): _SHARED,
     ("tp::reciprocal", "zeros"): _POLE,
@@ -45,6 +48,13 @@ KINKS = {
     ("tp::selu", "zeros"): _KINK,
     ("tp::sgn", "zeros"): "it jumps at 0",
     ("tp::sqrt", "zeros"): _POLE,
+    **{(f"tp::max_pool{n}d{rest}", "ties"): _FIRST for n in (1, 2, 3) for rest in ("", "_with_indices")},
+    **{
+        (f"tp::max_pool{n}d_backward", f"{name}, ties"): _FIRST
+        for n in (2, 3)
+        for name in ("plain", "overlapping")
+        if (n, name) != (3, "overlapping")
+    },
     ("tp::_to_copy", "dtype float32"): "differences of float32 are exact to few digits",
     ("tp::_to_copy", "dtype int64"): "an integer has no derivative",
 }

@@ -33,7 +33,15 @@ def windows(x: Any, dims: int, filler: Any, sizes: Any) -> Any:
     pads = [(p, max(0, e - n - p)) for p, e, n in zip(padding, ends, x.shape[-dims:], strict=True)]
     wide = np.pad(x, [(0, 0)] * (x.ndim - dims) + pads, constant_values=filler)
     cut = [
-        wide[(..., *(slice(k * d, k * d + (c - 1) * s + 1, s) for k, d, c, s in zip(at, dilation, counts, stride, strict=True)))]
+        wide[
+            (
+                ...,
+                *(
+                    slice(k * d, k * d + (c - 1) * s + 1, s)
+                    for k, d, c, s in zip(at, dilation, counts, stride, strict=True)
+                ),
+            )
+        ]
         for at in itertools.product(*map(range, kernel))
     ]
     return np.stack(cut, -1)
@@ -71,7 +79,9 @@ def max_pool_backward(dims: int) -> Any:
         where = places(x, dims, geometry(x, dims, kernel, stride, padding, dilation, ceil_mode))
         size = math.prod(x.shape[-dims:])
         result = np.zeros((x.size // size, size), np.result_type(grad, x))
-        for row, at, values in zip(result, *(a.reshape(len(result), math.prod(a.shape[-dims:])) for a in (where, grad)), strict=True):
+        for row, at, values in zip(
+            result, *(a.reshape(len(result), math.prod(a.shape[-dims:])) for a in (where, grad)), strict=True
+        ):
             np.add.at(row, at, values)
         return result.reshape(x.shape)
 

@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tensorplay_composite.arrays import convolution, creation, indexing, linalg, nn, padding, pointwise, pooling, reduction, view
+from tensorplay_composite.arrays import (
+    convolution,
+    creation,
+    indexing,
+    linalg,
+    nn,
+    padding,
+    pointwise,
+    pooling,
+    reduction,
+    view,
+)
 from tensorplay_composite.arrays._support import Kernel, Kernels, Support, quietly
 from tensorplay_composite.arrays.device import ArrayDevice
 from tensorplay_composite.arrays.math import emitter

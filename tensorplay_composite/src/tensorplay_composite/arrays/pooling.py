@@ -122,19 +122,30 @@ def extremes(xp: Any, support: Support, separable: Kernels) -> Kernels:
         return result
 
     def made(op: str, dims: int) -> Kernels:
-        def found_of(name: str, x: Any, sizes: Any) -> Pool:
-            kernel, stride, padding, dilation, ceil_mode = (*sizes, *((), 0, 1, False)[len(sizes) - 1 :])
-            return pool(name, x.shape, dims, kernel, stride, padding, dilation, ceil_mode)
+        def found_of(name: str, x: Any, sizes: tuple[Any, ...]) -> Pool:
+            return pool(name, x.shape, dims, *sizes)
 
-        def max_pool(self: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
+        def max_pool(
+            self: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+        ) -> Any:
             return largest(self, found_of(op, self, (kernel_size, stride, padding, dilation, ceil_mode)))
 
-        def with_indices(self: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
+        def with_indices(
+            self: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+        ) -> Any:
             found = found_of(f"{op}_with_indices", self, (kernel_size, stride, padding, dilation, ceil_mode))
             best = largest(self, found)
             return best, indices_of(self, best, found)
 
-        def max_pool_backward(grad_output: Any, self: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
+        def max_pool_backward(
+            grad_output: Any,
+            self: Any,
+            kernel_size: Any,
+            stride: Any = (),
+            padding: Any = 0,
+            dilation: Any = 1,
+            ceil_mode: bool = False,
+        ) -> Any:
             found = found_of(f"{op}_backward", self, (kernel_size, stride, padding, dilation, ceil_mode))
             return backward(grad_output, self, found)
 
@@ -176,12 +187,29 @@ def means(xp: Any, support: Support, separable: Kernels) -> Kernels:
         return total if total.dtype == dtype else cast(total, dtype)
 
     def made(op: str, dims: int) -> Kernels:
-        def avg_pool(self: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Any:
+        def avg_pool(
+            self: Any,
+            kernel_size: Any,
+            stride: Any = (),
+            padding: Any = 0,
+            ceil_mode: bool = False,
+            count_include_pad: bool = True,
+            divisor_override: int | None = None,
+        ) -> Any:
             check_divisor(op, divisor_override)
             found = pool(op, self.shape, dims, kernel_size, stride, padding, 1, ceil_mode)
             return averaged(self, found, bool(count_include_pad), divisor_override)
 
-        def avg_pool_backward(grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: int | None) -> Any:
+        def avg_pool_backward(
+            grad_output: Any,
+            self: Any,
+            kernel_size: Any,
+            stride: Any,
+            padding: Any,
+            ceil_mode: bool,
+            count_include_pad: bool,
+            divisor_override: int | None,
+        ) -> Any:
             check_divisor(op, divisor_override)
             found = pool(op, self.shape, dims, kernel_size, stride, padding, 1, ceil_mode)
             x = cast(grad_output, single) if kind[grad_output.dtype] == "half" else grad_output

@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tensorplay_composite.operators import convolution, indexing, loss, nn, padding, pointwise, pooling, reduction, view
+from tensorplay_composite.operators import (
+    convolution,
+    indexing,
+    loss,
+    nn,
+    padding,
+    pointwise,
+    pooling,
+    reduction,
+    resizing,
+    view,
+)
 
 KERNELS: dict[str, Callable[..., Any]] = {
     "add": pointwise.add,
@@ -52,5 +63,6 @@ KERNELS: dict[str, Callable[..., Any]] = {
     **convolution.KERNELS,
     **padding.KERNELS,
     **pooling.KERNELS,
+    **resizing.KERNELS,
 }
 """Name in the contract to Composite kernel."""

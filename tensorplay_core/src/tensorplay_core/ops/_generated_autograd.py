@@ -51,6 +51,8 @@ NODES = (
     (nn.SOFTMAX, nn_nodes.SoftmaxBackward),
     (nn.LOG_SOFTMAX, nn_nodes.LogSoftmaxBackward),
     (padding.CONSTANT_PAD_ND, padding_nodes.ConstantPadNdBackward),
+    (padding.IM2COL, padding_nodes.Im2colBackward),
+    (padding.COL2IM, padding_nodes.Col2imBackward),
     (pointwise.ADD, pointwise_nodes.AddBackward),
     (pointwise.SUB, pointwise_nodes.SubBackward),
     (pointwise.MUL, pointwise_nodes.MulBackward),

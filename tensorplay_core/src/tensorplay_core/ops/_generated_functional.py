@@ -56,8 +56,13 @@ from tensorplay_core.ops._generated_functional_nn import (
     softmax,
 )
 from tensorplay_core.ops._generated_functional_padding import (
+    col2im,
     constant_pad_nd,
+    im2col,
+    interpolate,
     pad,
+    pixel_shuffle,
+    pixel_unshuffle,
 )
 from tensorplay_core.ops._generated_functional_pointwise import (
     abs,
@@ -202,6 +207,7 @@ __all__ = [
     "cat",
     "chunk",
     "clone",
+    "col2im",
     "concat",
     "concatenate",
     "conj",
@@ -238,10 +244,12 @@ __all__ = [
     "gt",
     "hardsigmoid",
     "hardswish",
+    "im2col",
     "index",
     "index_backward",
     "index_put",
     "index_select",
+    "interpolate",
     "le",
     "leaky_relu",
     "linear",
@@ -280,6 +288,8 @@ __all__ = [
     "ones_like",
     "pad",
     "permute",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "pow",
     "rand",
     "randn",

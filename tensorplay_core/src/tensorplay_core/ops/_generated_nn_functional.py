@@ -26,7 +26,12 @@ from tensorplay_core.ops._generated_functional_nn import (
     softmax,
 )
 from tensorplay_core.ops._generated_functional_padding import (
+    col2im,
+    im2col,
+    interpolate,
     pad,
+    pixel_shuffle,
+    pixel_unshuffle,
 )
 from tensorplay_core.ops._generated_functional_pointwise import (
     relu,
@@ -50,9 +55,11 @@ from tensorplay_core.ops.convolution import (
     conv3d,
 )
 from tensorplay_core.ops.nn_functional import (
+    fold,
     max_pool1d,
     max_pool2d,
     max_pool3d,
+    unfold,
 )
 
 __all__ = [
@@ -62,6 +69,7 @@ __all__ = [
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
+    "col2im",
     "conv1d",
     "conv2d",
     "conv3d",
@@ -70,8 +78,11 @@ __all__ = [
     "conv_transpose3d",
     "cross_entropy",
     "elu",
+    "fold",
     "hardsigmoid",
     "hardswish",
+    "im2col",
+    "interpolate",
     "leaky_relu",
     "linear",
     "log_softmax",
@@ -83,6 +94,8 @@ __all__ = [
     "max_pool3d_with_indices",
     "mish",
     "pad",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "relu",
     "selu",
     "sigmoid",
@@ -91,4 +104,5 @@ __all__ = [
     "softplus",
     "softsign",
     "tanh",
+    "unfold",
 ]

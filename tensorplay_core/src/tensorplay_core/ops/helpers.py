@@ -9,6 +9,7 @@ from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.helpers_convolution import convolution_double_backward as convolution_double_backward
 from tensorplay_core.ops.helpers_convolution import convolution_gradients as convolution_gradients
 from tensorplay_core.ops.helpers_padding import constant_pad_nd_backward as constant_pad_nd_backward
+from tensorplay_core.ops.helpers_padding import windows_size as windows_size
 from tensorplay_core.ops.helpers_pooling import max_pool_gathered as max_pool_gathered
 from tensorplay_core.ops.helpers_pooling import max_pool_scattered as max_pool_scattered
 from tensorplay_core.ops.shape_checks import normalize_dim, normalize_dims

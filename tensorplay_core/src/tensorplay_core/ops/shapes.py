@@ -31,8 +31,14 @@ from tensorplay_core.ops.shape_checks import (
 )
 from tensorplay_core.ops.shapes_convolution import convolution, convolution_backward
 from tensorplay_core.ops.shapes_indexing import cat, index, index_put, input_sizes, select, slice, unknown
-from tensorplay_core.ops.shapes_padding import constant_pad_nd
-from tensorplay_core.ops.shapes_pooling import avg_pool, avg_pool_backward, max_pool, max_pool_with_indices, pool_backward
+from tensorplay_core.ops.shapes_padding import col2im, constant_pad_nd, im2col
+from tensorplay_core.ops.shapes_pooling import (
+    avg_pool,
+    avg_pool_backward,
+    max_pool,
+    max_pool_with_indices,
+    pool_backward,
+)
 from tensorplay_core.ops.shapes_view import (
     as_strided,
     as_strided_scatter,
@@ -343,6 +349,7 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "avg_pool_backward": avg_pool_backward,
     "broadcast": broadcast,
     "cat": cat,
+    "col2im": col2im,
     "constant_pad_nd": constant_pad_nd,
     "convolution": convolution,
     "convolution_backward": convolution_backward,
@@ -352,6 +359,7 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "expand": expand,
     "eye": eye,
     "flip": flip,
+    "im2col": im2col,
     "index": index,
     "index_put": index_put,
     "input_sizes": input_sizes,

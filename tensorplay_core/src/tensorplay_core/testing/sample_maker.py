@@ -64,7 +64,10 @@ DOMAINS: dict[str, dict[str, Domain]] = {
 KINDS: dict[str, str] = {
     **dict.fromkeys(("cross_entropy", "log_softmax", "rand", "randn", "softmax"), "f"),
     "mean": "fc",
-    **{f"{name}avg_pool{n}d{rest}": "fc" for n in (1, 2, 3) for name in ("", "adaptive_") for rest in ("", "_backward")},
+    **{
+        f"{name}avg_pool{n}d{rest}": "fc" for n in (1, 2, 3) for name in ("", "adaptive_") for rest in ("", "_backward")
+    },
+    "col2im": "uifc",
     **dict.fromkeys(("max_pool1d", "max_pool1d_with_indices"), "uif"),
     **{f"{name}{n}d": "uifc" for n in (1, 2, 3) for name in ("conv", "conv_transpose")},
 }

@@ -23,6 +23,7 @@ from tensorplay_core.testing.references import (
     pointwise,
     pooling,
     reduction,
+    resizing,
     scatter,
     views,
 )
@@ -37,7 +38,7 @@ __all__ = ["PROPERTIES", "UNSPECIFIED", "Array", "Mismatch", "Reference", "names
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 _FAMILIES = (
     *(activation, creation, indexing, linalg, nn, parts, pointwise, reduction, scatter, views),
-    *(convolution, padding, pooling),
+    *(convolution, padding, pooling, resizing),
 )
 _TABLE: dict[str, Reference] = {name: entry for family in _FAMILIES for name, entry in family.REFERENCES.items()}
 

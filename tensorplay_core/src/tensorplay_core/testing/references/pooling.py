@@ -28,7 +28,9 @@ def each(value: Any, count: int) -> Shape:
     return listed * count if len(listed) == 1 else listed
 
 
-def windows(shape: Shape, dims: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> tuple[Shape, list[Window]]:
+def windows(
+    shape: Shape, dims: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> tuple[Shape, list[Window]]:
     """Returns the result's shape, and the windows in C order of it."""
     kernel = each(kernel, dims)
     stride = kernel if stride is None or stride == () else each(stride, dims)
@@ -63,7 +65,9 @@ def _largest(data: Sequence[Any], places: Sequence[int]) -> int:
 
 
 def _max_pool(dims: int) -> Callable[..., Array]:
-    def reference(self: Array, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Array:
+    def reference(
+        self: Array, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    ) -> Array:
         shape, found = windows(self.shape, dims, kernel_size, stride, padding, dilation, ceil_mode)
         return Array(shape, [self.data[_largest(self.data, one.places)] for one in found], self.dtype)
 
@@ -176,7 +180,8 @@ def _adaptive(dims: int) -> Callable[..., Array]:
         for place in itertools.product(*map(range, (*outer, *wanted))):
             start = sum(i * step for i, step in zip(place, steps[: len(outer)], strict=False))
             spans = [
-                range(i * n // m, -(-(i + 1) * n // m)) for i, n, m in zip(place[len(outer) :], sizes, wanted, strict=True)
+                range(i * n // m, -(-(i + 1) * n // m))
+                for i, n, m in zip(place[len(outer) :], sizes, wanted, strict=True)
             ]
             rows.append(
                 [
