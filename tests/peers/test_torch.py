@@ -269,6 +269,16 @@ def ordered(name: str) -> Any:
     return reference
 
 
+def convolution_backward(grad: Any, x: Any, w: Any, bias_sizes: Any, *rest: Any) -> Any:
+    """By way of the convolution: PyTorch's own operator ends the process for some masks."""
+    *sizes, mask = rest
+    leaves = [t if t.requires_grad else t.detach().requires_grad_() for t in (x, w)]
+    y = torch.convolution(*leaves, None, *sizes)
+    first, second = torch.autograd.grad(y, leaves, grad, create_graph=True)
+    found = (first, second, grad.sum((0, *range(2, grad.ndim))))
+    return tuple(g if wanted else torch.zeros(0, dtype=g.dtype) for g, wanted in zip(found, mask, strict=True))
+
+
 def max_pool(function: Any, indices: bool, x: Any, *sizes: Any) -> Any:
     return function(x, *sizes, *(None, 0, 1, False)[len(sizes) - 1 :], indices)
 
@@ -414,9 +424,7 @@ REFERENCES: dict[str, Any] = {
     "as_strided_scatter": written_as_strided,  # PyTorch's own gives a gradient to what has been replaced
     "_to_copy": lambda x, dtype=None, device=None: x.to(dtype or x.dtype, copy=True),
     "linear": torch.nn.functional.linear,
-    "convolution_backward": lambda *args: tuple(
-        g if g is not None else torch.zeros(0, dtype=args[0].dtype) for g in torch.ops.aten.convolution_backward(*args)
-    ),
+    "convolution_backward": convolution_backward,
     **{f"conv{n}d.padding": getattr(torch.nn.functional, f"conv{n}d") for n in (1, 2, 3)},
     **{f"conv_transpose{n}d.input": getattr(torch.nn.functional, f"conv_transpose{n}d") for n in (2, 3)},
     **{

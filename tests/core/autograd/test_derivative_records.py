@@ -46,6 +46,7 @@ LACKING = {
         **dict.fromkeys((f"conv{n}d{over}" for n in (1, 2, 3) for over in ("", ".padding")), "it needs channels"),
         **dict.fromkeys((f"conv_transpose{n}d{over}" for n, over in ((1, ""), (2, ".input"), (3, ".input"))),
                         "it needs channels"),
+        **dict.fromkeys(("im2col", "col2im", "pixel_shuffle", "pixel_unshuffle", "interpolate"), "it needs channels"),
         **dict.fromkeys((f"{kind}_pool{n}d{rest}" for n in (1, 2, 3) for kind in ("max", "avg", "adaptive_avg")
                          for rest in ("", "_with_indices", "_backward")), "it needs channels"),
         **dict.fromkeys(("matmul", "linear", "cross_entropy"), "it needs a vector or a matrix"),

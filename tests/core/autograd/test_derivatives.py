@@ -24,12 +24,15 @@ REAL_ONLY = {
     "tp::log_softmax": "the largest element is subtracted, and complex numbers have no order",
     "tp::softmax": "the largest element is subtracted, and complex numbers have no order",
     **dict.fromkeys(("tp::quantile", "tp::quantile.scalar"), "complex numbers have no order"),
+    "tp::max_pool1d": "complex numbers have no order",
+    "tp::max_pool1d_with_indices": "complex numbers have no order",
 }
 """Operators whose kernels take no complex tensor, each with its reason; those that are tagged so join below."""
 
 _KINK = "a kink at 0: the slopes on its two sides differ"
 _CURVED = "its second derivative jumps at 0"
 _POLE = "no finite derivative at 0"
+_FIRST = "of equal elements the first has the gradient; the differences see a kink"
 _SHARED = "equal elements share the gradient; the differences see the kink where they meet"
 _OUTSIDE = "a probability is from 0 to 1, and the differences leave that"
 _CHOOSES = "the target says which of two losses is meant, and differences of it mean neither"
@@ -49,7 +52,7 @@ KINKS = {
     ("tp::prelu", "zeros"): _KINK,
     ("tp::celu", "zeros"): _CURVED,
     ("tp::max", "ties"): _SHARED,
-    ("tp::max.dim", "ties"): "of equal elements the first has the gradient; the differences see a kink",
+    ("tp::max.dim", "ties"): _FIRST,
     ("tp::maximum", "ties"): _SHARED,
     ("tp::minimum", "ties"): _SHARED,
     ("tp::reciprocal", "zeros"): _POLE,
@@ -74,6 +77,13 @@ KINKS = {
     ("tp::l1_loss", "equal elements and zeros"): _KINK,
     ("tp::margin_ranking_loss", "equal elements and zeros"): _KINK,
     ("tp::triplet_margin_loss", "equal elements and zeros"): _KINK,
+    **{(f"tp::max_pool{n}d{rest}", "ties"): _FIRST for n in (1, 2, 3) for rest in ("", "_with_indices")},
+    **{
+        (f"tp::max_pool{n}d_backward", f"{name}, ties"): _FIRST
+        for n in (2, 3)
+        for name in ("plain", "overlapping")
+        if (n, name) != (3, "overlapping")
+    },
     ("tp::_to_copy", "dtype float32"): "differences of float32 are exact to few digits",
     ("tp::_to_copy", "dtype int64"): "an integer has no derivative",
 }

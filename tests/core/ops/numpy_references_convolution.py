@@ -111,6 +111,8 @@ def pad(x: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     if 0 in x.shape:
         pairs = [(0, 0)] * (x.ndim - len(pad) // 2) + [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
         return np.zeros([n + a + b for n, (a, b) in zip(x.shape, pairs, strict=True)])
+    if mode == "circular":
+        x, pad = constant_pad_nd(x, [min(n, 0) for n in pad]), [max(n, 0) for n in pad]
     return padded(x, pad, mode={"replicate": "edge", "circular": "wrap"}.get(mode, mode))
 
 

@@ -11,7 +11,7 @@ import threading
 from typing import Any
 
 MOST = 1 << 23
-"""Bytes that one piece of memory is kept with; what is larger is made anew, and its faults are little beside its use."""
+"""Bytes up to which memory is kept; what is larger is new each time: its faults are little beside its use."""
 
 
 class Scratch:

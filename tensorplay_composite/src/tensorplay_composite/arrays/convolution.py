@@ -85,7 +85,7 @@ def shifted(xp: Any) -> Kernels:
 
     def rows_of(x: Any, buffer: Any, pads: Pads, row: Row, groups: int) -> Any:
         """The rows of a block of samples, for each copied shift one; the buffer's padding is 0 already."""
-        channels, samples = buffer.shape[:2]
+        channels = buffer.shape[0]
         inside = tuple([slice(lo, n - hi) for n, (lo, hi) in zip(row.sizes, pads, strict=True)])
         buffer[(slice(None), slice(None), *inside)] = x.swapaxes(0, 1)
         flat = buffer.reshape(channels, -1)
@@ -179,7 +179,7 @@ def gathered(xp: Any) -> Kernels:
     def correlate(
         x: Any, w: Any, bias: Any, pads: Pads, stride: Sizes, dilation: Sizes, groups: int, out: Sizes
     ) -> Any:
-        outer, own, *kernel = w.shape
+        outer, kernel = w.shape[0], tuple(w.shape[2:])
         x, matrix = padded(x, pads), w.reshape(groups, outer // groups, -1)
         result = empty((x.shape[0], outer, *out), x.dtype)
         for start, count in blocks(x.shape[0], x.shape[1] * math.prod(kernel) * math.prod(out)):
@@ -193,7 +193,7 @@ def gathered(xp: Any) -> Kernels:
         return result
 
     def weigh(x: Any, g: Any, shape: Sizes, pads: Pads, stride: Sizes, dilation: Sizes, groups: int) -> Any:
-        outer, own, *kernel = shape
+        outer, own, kernel = *shape[:2], shape[2:]
         out, x = g.shape[2:], padded(x, pads)
         total = zeros((groups, outer // groups, own * math.prod(kernel)), x.dtype)
         for start, count in blocks(x.shape[0], x.shape[1] * math.prod(kernel) * math.prod(out)):

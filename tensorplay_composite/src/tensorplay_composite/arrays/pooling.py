@@ -122,9 +122,8 @@ def extremes(xp: Any, support: Support, separable: Kernels) -> Kernels:
         return result
 
     def made(op: str, dims: int) -> Kernels:
-        def found_of(name: str, x: Any, sizes: Any) -> Pool:
-            kernel, stride, padding, dilation, ceil_mode = (*sizes, *((), 0, 1, False)[len(sizes) - 1 :])
-            return pool(name, x.shape, dims, kernel, stride, padding, dilation, ceil_mode)
+        def found_of(name: str, x: Any, sizes: tuple[Any, ...]) -> Pool:
+            return pool(name, x.shape, dims, *sizes)
 
         def max_pool(
             self: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False

@@ -30,6 +30,7 @@ from tensorplay_composite.operators import (
     pointwise,
     pooling,
     reduction,
+    resizing,
     scan,
     sorting,
     statistics,
@@ -226,5 +227,6 @@ KERNELS: dict[str, Callable[..., Any]] = {
     **pooling.KERNELS,
     **arrange.KERNELS,
     **index_writes.KERNELS,
+    **resizing.KERNELS,
 }
 """Name in the contract to Composite kernel."""

@@ -62,6 +62,8 @@ def _padded_dims(self: Tensor, pad: Sequence[int], mode: str) -> int:
 
 def _check_source(mode: str, self: Tensor, dim: int, before: int, after: int) -> None:
     size = self.shape[dim]
+    if mode == "circular":  # what is left after cutting goes round
+        size += min(before, 0) + min(after, 0)
     most = {"reflect": size - 1, "circular": size}.get(mode)
     wanted = max(before, after)
     if wanted > 0 and (size == 0 or (most is not None and wanted > most)):
@@ -84,10 +86,11 @@ def _cut(self: Tensor, dim: int, before: int, after: int) -> Tensor:
 
 
 def _circular(self: Tensor, dim: int, before: int, after: int) -> Tensor:
+    self = _cut(self, dim, before, after)
     size = self.shape[dim]
-    first = F.slice(self, dim, size - max(before, 0), size)
-    last = F.slice(self, dim, 0, max(after, 0))
-    return _joined(self, dim, [first, _cut(self, dim, before, after), last])
+    return _joined(
+        self, dim, [F.slice(self, dim, size - max(before, 0), size), self, F.slice(self, dim, 0, max(after, 0))]
+    )
 
 
 def _replicate(self: Tensor, dim: int, before: int, after: int) -> Tensor:

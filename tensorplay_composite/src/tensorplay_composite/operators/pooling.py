@@ -29,7 +29,7 @@ def least(dtype: DType) -> Any:
 
 
 def _along(found: Pool) -> list[tuple[Part, ...]]:
-    dims = zip(*(found.size, found.kernel, found.stride, found.padding, found.dilation, found.count), strict=True)
+    dims = zip(*(found.size, found.kernel, found.stride, found.padding, found.dilation, found.counts), strict=True)
     return [parts(*sizes) for sizes in dims]
 
 
@@ -49,7 +49,7 @@ def _largest(self: Tensor, found: Pool) -> Tensor:
     """The largest element of each window, along one dim after the other."""
     first = self.ndim - len(found.size)
     for d, along in enumerate(_along(found)):
-        shape = [found.count[d] if i == first + d else n for i, n in enumerate(self.shape)]
+        shape = [found.counts[d] if i == first + d else n for i, n in enumerate(self.shape)]
         best = F.full(shape, least(self.dtype), dtype=self.dtype, device=self.device)
         for part in along:
             view = _cut(best, first + d, part.windows)
@@ -155,7 +155,7 @@ def _averaged(op: str, dims: int) -> Callable[..., Tensor]:
         found = pool(op, self.shape, dims, kernel_size, stride, padding, 1, ceil_mode)
         total, first = _wide(self), self.ndim - dims
         for d, along in enumerate(_along(found)):
-            shape = [found.count[d] if i == first + d else n for i, n in enumerate(total.shape)]
+            shape = [found.counts[d] if i == first + d else n for i, n in enumerate(total.shape)]
             added = total.new_zeros(shape)
             for part in along:
                 _cut(added, first + d, part.windows).add_(_cut(total, first + d, part.elements))

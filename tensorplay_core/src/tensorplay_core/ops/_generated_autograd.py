@@ -134,6 +134,8 @@ NODES = (
     (normalization._STANDARDIZE, normalization_nodes._StandardizeBackward),
     (normalization._STANDARDIZE_BACKWARD, normalization_nodes._StandardizeBackwardBackward),
     (padding.CONSTANT_PAD_ND, padding_nodes.ConstantPadNdBackward),
+    (padding.IM2COL, padding_nodes.Im2colBackward),
+    (padding.COL2IM, padding_nodes.Col2imBackward),
     (pointwise.ADD, pointwise_nodes.AddBackward),
     (pointwise.SUB, pointwise_nodes.SubBackward),
     (pointwise.MUL, pointwise_nodes.MulBackward),

@@ -6,6 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 from tensorplay_core.ops import _generated_functional as F
+from tensorplay_core.ops._generated_schemas_padding import (
+    COL2IM,
+    IM2COL,
+)
+from tensorplay_core.ops.call import call
 from tensorplay_core.ops.forward_rules import Generated
 
 
@@ -19,6 +24,45 @@ def constant_pad_nd_tangent(tangents: Any, result: Any, self: Any, pad: Any, val
     return F.constant_pad_nd(self_t, pad, 0)
 
 
+def im2col_tangent(
+    tangents: Any,
+    result: Any,
+    self: Any,
+    kernel_size: Any,
+    dilation: Any,
+    padding: Any,
+    stride: Any,
+) -> Any:
+    """The tangent, by the operator itself, of ``im2col``.
+
+    result: im2col(self_t, ...)
+
+    """
+    self_t, = tangents
+    return call(IM2COL, (self_t, kernel_size, dilation, padding, stride))
+
+
+def col2im_tangent(
+    tangents: Any,
+    result: Any,
+    self: Any,
+    output_size: Any,
+    kernel_size: Any,
+    dilation: Any,
+    padding: Any,
+    stride: Any,
+) -> Any:
+    """The tangent, by the operator itself, of ``col2im``.
+
+    result: col2im(self_t, ...)
+
+    """
+    self_t, = tangents
+    return call(COL2IM, (self_t, output_size, kernel_size, dilation, padding, stride))
+
+
 RULES: dict[str, Generated] = {
     "constant_pad_nd": Generated("result", ("self",), constant_pad_nd_tangent),
+    "im2col": Generated("linear", ("self",), im2col_tangent),
+    "col2im": Generated("linear", ("self",), col2im_tangent),
 }

@@ -211,8 +211,13 @@ from tensorplay_core.ops._generated_functional_normalization import (
     rms_norm,
 )
 from tensorplay_core.ops._generated_functional_padding import (
+    col2im,
     constant_pad_nd,
+    im2col,
+    interpolate,
     pad,
+    pixel_shuffle,
+    pixel_unshuffle,
 )
 from tensorplay_core.ops._generated_functional_pointwise import (
     abs,
@@ -549,6 +554,7 @@ __all__ = [
     "clamp_min",
     "clip",
     "clone",
+    "col2im",
     "column_stack",
     "concat",
     "concatenate",
@@ -636,6 +642,7 @@ __all__ = [
     "hstack",
     "huber_loss",
     "hypot",
+    "im2col",
     "index",
     "index_add",
     "index_backward",
@@ -644,6 +651,7 @@ __all__ = [
     "index_put",
     "index_select",
     "instance_norm",
+    "interpolate",
     "inverse",
     "isclose",
     "isfinite",
@@ -753,6 +761,8 @@ __all__ = [
     "pad",
     "pairwise_distance",
     "permute",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "poisson_nll_loss",
     "pow",
     "prelu",

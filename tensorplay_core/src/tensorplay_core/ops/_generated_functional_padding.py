@@ -11,8 +11,13 @@ from tensorplay_core.autograd.node import next_number
 from tensorplay_core.dispatch import active
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.ops._generated_schemas_padding import (
+    COL2IM,
     CONSTANT_PAD_ND,
+    IM2COL,
+    INTERPOLATE,
     PAD,
+    PIXEL_SHUFFLE,
+    PIXEL_UNSHUFFLE,
 )
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
@@ -89,3 +94,190 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(PAD, (input, pad, mode, value))  # type: ignore[no-any-return]
+
+
+def im2col(
+    input: Tensor,
+    kernel_size: int | Sequence[int],
+    dilation: int | Sequence[int],
+    padding: int | Sequence[int],
+    stride: int | Sequence[int],
+) -> Tensor:
+    """tp.nn.functional.im2col(input, kernel_size, dilation, padding, stride) -> Tensor
+
+    The windows over the last two dims of ``input`` (N, C, H, W) or (C, H, W), each a column: (N, C * places,
+    windows).
+
+    Gradients:
+        self: col2im(grad, windows_size(self.shape), kernel_size, dilation, padding, stride)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> x = tp.tensor([[[1, 2, 3], [4, 5, 6]]])
+        >>> tp.nn.functional.im2col(x, (2, 2), 1, 0, 1)
+        tensor([[1, 2],
+                [2, 3],
+                [4, 5],
+                [5, 6]])
+
+    """
+    try:
+        t = input._type
+        if not active.special:
+            r = t.k_im2col(input._array, kernel_size, dilation, padding, stride)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._edge = n = IM2COL.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    input.shape,
+                    kernel_size if kernel_size.__class__ is int else tuple(kernel_size),
+                    dilation if dilation.__class__ is int else tuple(dilation),
+                    padding if padding.__class__ is int else tuple(padding),
+                    stride if stride.__class__ is int else tuple(stride),
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(IM2COL, (input, kernel_size, dilation, padding, stride))  # type: ignore[no-any-return]
+
+
+def col2im(
+    input: Tensor,
+    output_size: int | Sequence[int],
+    kernel_size: int | Sequence[int],
+    dilation: int | Sequence[int],
+    padding: int | Sequence[int],
+    stride: int | Sequence[int],
+) -> Tensor:
+    """tp.nn.functional.col2im(input, output_size, kernel_size, dilation, padding, stride) -> Tensor
+
+    Adds columns (N, C * places, windows) to where :func:`im2col` takes them from: (N, C, \\*output_size).
+
+    Gradients:
+        self: im2col(grad, kernel_size, dilation, padding, stride)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.col2im(tp.tensor([[1, 2], [10, 20]]), (1, 3), (1, 2), 1, 0, 1)
+        tensor([[[ 1, 12, 20]]])
+
+    """
+    try:
+        t = input._type
+        if not active.special:
+            r = t.k_col2im(input._array, output_size, kernel_size, dilation, padding, stride)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._edge = n = COL2IM.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    kernel_size if kernel_size.__class__ is int else tuple(kernel_size),
+                    dilation if dilation.__class__ is int else tuple(dilation),
+                    padding if padding.__class__ is int else tuple(padding),
+                    stride if stride.__class__ is int else tuple(stride),
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(COL2IM, (input, output_size, kernel_size, dilation, padding, stride))  # type: ignore[no-any-return]
+
+
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """tp.nn.functional.pixel_shuffle(input, upscale_factor) -> Tensor
+
+    The elements of ``input`` (\\*, C * r * r, H, W) in the shape (\\*, C, H * r, W * r), r being
+    ``upscale_factor``.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.pixel_shuffle(tp.tensor([[[1]], [[2]], [[3]], [[4]]]), 2)
+        tensor([[[1, 2],
+                 [3, 4]]])
+
+    """
+    try:
+        if not active.special:
+            return input._type.k_pixel_shuffle(input, upscale_factor)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(PIXEL_SHUFFLE, (input, upscale_factor))  # type: ignore[no-any-return]
+
+
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """tp.nn.functional.pixel_unshuffle(input, downscale_factor) -> Tensor
+
+    What undoes :func:`pixel_shuffle`, from (\\*, C, H * r, W * r) to (\\*, C * r * r, H, W).
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.pixel_unshuffle(tp.tensor([[[1, 2], [3, 4]]]), 2).tolist()
+        [[[1]], [[2]], [[3]], [[4]]]
+
+    """
+    try:
+        if not active.special:
+            return input._type.k_pixel_unshuffle(input, downscale_factor)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(PIXEL_UNSHUFFLE, (input, downscale_factor))  # type: ignore[no-any-return]
+
+
+def interpolate(
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
+    """tp.nn.functional.interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None,
+    recompute_scale_factor=None, antialias=False) -> Tensor
+
+    ``input`` (N, C, \\*sizes) resized to ``size``, or by ``scale_factor``: with its ``nearest`` elements (or
+    ``nearest-exact``), ``linear``, ``bilinear`` or ``trilinear`` between them, or their means over an ``area``.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> x = tp.tensor([[[1.0, 2.0]]])
+        >>> tp.nn.functional.interpolate(x, scale_factor=2)
+        tensor([[[1., 1., 2., 2.]]])
+        >>> tp.nn.functional.interpolate(x, size=3, mode="linear", align_corners=True)
+        tensor([[[1.0000, 1.5000, 2.0000]]])
+
+    """
+    try:
+        if not active.special:
+            return input._type.k_interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(  # type: ignore[no-any-return]
+        INTERPOLATE, (input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
+    )

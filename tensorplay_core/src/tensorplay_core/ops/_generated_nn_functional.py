@@ -80,7 +80,12 @@ from tensorplay_core.ops._generated_functional_normalization import (
     rms_norm,
 )
 from tensorplay_core.ops._generated_functional_padding import (
+    col2im,
+    im2col,
+    interpolate,
     pad,
+    pixel_shuffle,
+    pixel_unshuffle,
 )
 from tensorplay_core.ops._generated_functional_pointwise import (
     sigmoid,
@@ -120,9 +125,11 @@ from tensorplay_core.ops.convolution import (
     conv3d,
 )
 from tensorplay_core.ops.nn_functional import (
+    fold,
     max_pool1d,
     max_pool2d,
     max_pool3d,
+    unfold,
 )
 from tensorplay_core.tensor.tensor import Tensor
 
@@ -145,6 +152,7 @@ __all__ = [
     "binary_cross_entropy_with_logits",
     "celu",
     "celu_",
+    "col2im",
     "conv1d",
     "conv2d",
     "conv3d",
@@ -162,6 +170,7 @@ __all__ = [
     "elu_",
     "embedding",
     "embedding_dense_backward",
+    "fold",
     "gaussian_nll_loss",
     "gelu",
     "gelu_backward",
@@ -176,7 +185,9 @@ __all__ = [
     "hardtanh_",
     "hinge_embedding_loss",
     "huber_loss",
+    "im2col",
     "instance_norm",
+    "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
@@ -203,6 +214,8 @@ __all__ = [
     "one_hot",
     "pad",
     "pairwise_distance",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "poisson_nll_loss",
     "prelu",
     "relu",
@@ -228,6 +241,7 @@ __all__ = [
     "threshold",
     "threshold_",
     "triplet_margin_loss",
+    "unfold",
 ]
 
 

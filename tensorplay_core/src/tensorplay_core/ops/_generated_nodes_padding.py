@@ -6,9 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 from tensorplay_core.autograd.node import Gradients, Node, record
+from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops import helpers as H
 from tensorplay_core.ops._generated_schemas_padding import (
+    COL2IM,
     CONSTANT_PAD_ND,
+    IM2COL,
 )
 
 
@@ -34,3 +37,59 @@ class ConstantPadNdBackward(Node):
         """See the class."""
         pad, = node.saved
         return (H.constant_pad_nd_backward(grad, pad),)
+
+
+class Im2colBackward(Node):
+    """The gradient of ``im2col``.
+
+    self: col2im(grad, windows_size(self.shape), kernel_size, dilation, padding, stride)
+
+    """
+
+    __slots__ = ()
+    op = IM2COL
+    saved_names = ("self_shape", "kernel_size", "dilation", "padding", "stride")
+
+    @staticmethod
+    def record(result: Any, self: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = Im2colBackward()
+        record(node, (self,), result)
+        node.saved = (self.shape, kernel_size, dilation, padding, stride)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        self_shape, kernel_size, dilation, padding, stride = node.saved
+        return (F.col2im(grad, H.windows_size(self_shape), kernel_size, dilation, padding, stride),)
+
+
+class Col2imBackward(Node):
+    """The gradient of ``col2im``.
+
+    self: im2col(grad, kernel_size, dilation, padding, stride)
+
+    """
+
+    __slots__ = ()
+    op = COL2IM
+    saved_names = ("kernel_size", "dilation", "padding", "stride")
+
+    @staticmethod
+    def record(
+        result: Any,
+        self: Any,
+        output_size: Any,
+        kernel_size: Any,
+        dilation: Any,
+        padding: Any,
+        stride: Any,
+    ) -> None:
+        """Attaches a node to the result of a call."""
+        node = Col2imBackward()
+        record(node, (self,), result)
+        node.saved = (kernel_size, dilation, padding, stride)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        kernel_size, dilation, padding, stride = node.saved
+        return (F.im2col(grad, kernel_size, dilation, padding, stride),)

@@ -22,3 +22,28 @@ if TYPE_CHECKING:
         @packet
         @staticmethod
         def pad(self: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor: ...
+        @packet
+        @staticmethod
+        def im2col(
+            self: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequence[int], padding: int | Sequence[int],
+            stride: int | Sequence[int]
+        ) -> Tensor: ...
+        @packet
+        @staticmethod
+        def col2im(
+            self: Tensor, output_size: int | Sequence[int], kernel_size: int | Sequence[int],
+            dilation: int | Sequence[int], padding: int | Sequence[int], stride: int | Sequence[int]
+        ) -> Tensor: ...
+        @packet
+        @staticmethod
+        def pixel_shuffle(self: Tensor, upscale_factor: int) -> Tensor: ...
+        @packet
+        @staticmethod
+        def pixel_unshuffle(self: Tensor, downscale_factor: int) -> Tensor: ...
+        @packet
+        @staticmethod
+        def interpolate(
+            self: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None,
+            mode: str = "nearest", align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
+            antialias: bool = False
+        ) -> Tensor: ...

@@ -21,3 +21,44 @@ PAD = operator(
     promises={"Composite": "pad"},
     fast=True,
 )
+IM2COL = operator(
+    "im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor",
+    shape="im2col",
+    promote="keep",
+    composite="explicit",
+    tags=("core", "nn"),
+    promises={"Composite": "im2col"},
+    fast=True,
+)
+COL2IM = operator(
+    "col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, "
+    "int[2] stride) -> Tensor",
+    shape="col2im",
+    promote="keep",
+    composite="explicit",
+    tags=("core", "nn", "numeric"),
+    promises={"Composite": "col2im"},
+    fast=True,
+)
+PIXEL_SHUFFLE = operator(
+    "pixel_shuffle(Tensor self, int upscale_factor) -> Tensor",
+    composite="implicit",
+    tags=("nn",),
+    promises={"Composite": "pixel_shuffle"},
+    fast=True,
+)
+PIXEL_UNSHUFFLE = operator(
+    "pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor",
+    composite="implicit",
+    tags=("nn",),
+    promises={"Composite": "pixel_unshuffle"},
+    fast=True,
+)
+INTERPOLATE = operator(
+    "interpolate(Tensor self, SymInt[1]? size=None, float[1]? scale_factor=None, str mode=\"nearest\", "
+    "bool? align_corners=None, bool? recompute_scale_factor=None, bool antialias=False) -> Tensor",
+    composite="implicit",
+    tags=("nn",),
+    promises={"Composite": "interpolate"},
+    fast=True,
+)

@@ -86,7 +86,7 @@ def conv2d(
         groups: how many parts the channels are cut into, each with output channels of its own.
 
     Returns:
-        (N, O, \\*sizes), sizes as in :func:`conv1d`.
+        (N, O, H, W), sizes as in :func:`conv1d`.
 
     Raises:
         ShapeError: channels, groups or the bias do not fit, or the kernel is larger than the padded input.
@@ -126,7 +126,7 @@ def conv3d(
         groups: how many parts the channels are cut into, each with output channels of its own.
 
     Returns:
-        (N, O, \\*sizes), sizes as in :func:`conv1d`.
+        (N, O, D, H, W), sizes as in :func:`conv1d`.
 
     Raises:
         ShapeError: channels, groups or the bias do not fit, or the kernel is larger than the padded input.
@@ -157,8 +157,9 @@ def _conv(
             if not active.special and len(input._array.shape) == count + 2 == len(weight._array.shape):
                 sizes = [stride, padding, dilation]
                 sizes = [[one] * count if one.__class__ is int else one for one in sizes]
-                if all([len(one) == count for one in sizes]):
-                    return general.convolution(input, weight, bias, *sizes, False, _ZEROS * count, groups)
+                if all(len(one) == count for one in sizes):
+                    steps, pads, gaps = sizes
+                    return general.convolution(input, weight, bias, steps, pads, gaps, False, _ZEROS * count, groups)
         except Exception:  # whatever it is, the slow path meets it again and says it properly
             pass
     op = named if padding.__class__ is str else numbers

@@ -78,6 +78,9 @@ from tensorplay_core.ops.helpers_normalization import (
 from tensorplay_core.ops.helpers_padding import (
     constant_pad_nd_backward as constant_pad_nd_backward,
 )
+from tensorplay_core.ops.helpers_padding import (
+    windows_size as windows_size,
+)
 from tensorplay_core.ops.helpers_pointwise import (
     clamp_backward as clamp_backward,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tensorplay_core.ops import _generated_functional_padding as padding_
 from tensorplay_core.ops import _generated_functional_pooling as pooling
 from tensorplay_core.tensor.tensor import Tensor
 
@@ -106,3 +107,60 @@ def max_pool3d(
     """
     function: Any = pooling.max_pool3d_with_indices if return_indices else pooling.max_pool3d
     return function(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
+
+
+def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Tensor:
+    """Returns the windows over the last two dims as columns.
+
+    Args:
+        input: (N, C, H, W), or (C, H, W) for one sample.
+        kernel_size: the elements of a window; one number or one for each dim, as those below.
+        dilation: steps between the elements of a window.
+        padding: zeros at both ends.
+        stride: steps between windows.
+
+    Returns:
+        (N, C * places of a window, windows), in the dtype of ``input``.
+
+    Raises:
+        ShapeError, ValueRangeError: no window fits, or a size is not allowed.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.unfold(tp.tensor([[[1, 2, 3]]]), (1, 2))
+        tensor([[1, 2],
+                [2, 3]])
+    """
+    return padding_.im2col(input, kernel_size, dilation, padding, stride)
+
+
+def fold(
+    input: Tensor,
+    output_size: Sizes,
+    kernel_size: Sizes,
+    dilation: Sizes = 1,
+    padding: Sizes = 0,
+    stride: Sizes = 1,
+) -> Tensor:
+    """Adds columns back to where :func:`unfold` takes them from; what lies in several windows is summed.
+
+    Args:
+        input: (N, C * places of a window, windows), or without N for one sample.
+        output_size: (H, W), or one number for both.
+        kernel_size: the elements of a window; one number or one for each dim, as those below.
+        dilation: steps between the elements of a window.
+        padding: zeros at both ends, which are not in the result.
+        stride: steps between windows.
+
+    Returns:
+        (N, C, H, W), in the dtype of ``input``.
+
+    Raises:
+        ShapeError, ValueRangeError: the columns are not those of such windows, or a size is not allowed.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.fold(tp.tensor([[1, 2], [2, 3]]), (1, 3), (1, 2))
+        tensor([[[1, 4, 3]]])
+    """
+    return padding_.col2im(input, output_size, kernel_size, dilation, padding, stride)

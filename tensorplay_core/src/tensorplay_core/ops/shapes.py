@@ -93,7 +93,9 @@ from tensorplay_core.ops.shapes_normalization import (
     standardize_backward,
 )
 from tensorplay_core.ops.shapes_padding import (
+    col2im,
     constant_pad_nd,
+    im2col,
 )
 from tensorplay_core.ops.shapes_pointwise import (
     bitwise,
@@ -454,6 +456,7 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "cholesky_ex": cholesky_ex,
     "avg_pool": avg_pool,
     "avg_pool_backward": avg_pool_backward,
+    "col2im": col2im,
     "constant_pad_nd": constant_pad_nd,
     "convolution": convolution,
     "convolution_backward": convolution_backward,
@@ -476,6 +479,7 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "gelu": gelu,
     "glu": glu,
     "hardtanh": hardtanh,
+    "im2col": im2col,
     "index": index,
     "index_put": index_put,
     "input_sizes": input_sizes,

@@ -58,7 +58,7 @@ def per_dim(op: str, value: Any, count: int, name: str, least: int) -> Shape:
 
 
 class WindowError(ArgumentError, ShapeError):
-    """A list with another number of items than there are spatial dims: a TypeError, and a RuntimeError as in PyTorch."""
+    """A list with another number of items than spatial dims: a TypeError, and a RuntimeError as in PyTorch."""
 
 
 def window_count(size: int, kernel: int, stride: int, padding: tuple[int, int], dilation: int) -> int:
@@ -194,7 +194,7 @@ def convolution(
     groups: Any,
     **keywords: Any,
 ) -> Shape:
-    """(N, out channels, \\*sizes): each size the number of windows that fit, or what as many windows would span."""
+    """(N, out channels, sizes): each size the number of windows that fit, or what as many windows would span."""
     added = None if bias is None else shape_of(bias)
     sizes = (stride, padding, dilation, transposed, output_padding, groups)
     return geometry(op, shape_of(input), shape_of(weight), added, *sizes).shape

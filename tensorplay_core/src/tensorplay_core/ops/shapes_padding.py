@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 from tensorplay_core.errors import ShapeError, ValueRangeError, fix
 from tensorplay_core.ops.shape_checks import Shape, Shaped, SizeError, as_ints, check_shape
+from tensorplay_core.ops.shapes_convolution import per_dim, window_count
 from tensorplay_core.ops.typing_rules import check_fits
 
 
@@ -66,3 +68,81 @@ def padded_shape(op: str, shape: Shape, pads: tuple[tuple[int, int], ...]) -> Sh
             )
         sizes.append(size + before + after)
     return check_shape(op, sizes)
+
+
+class Windows(NamedTuple):
+    """The windows of ``im2col``, with one number for each of the two dims.
+
+    Attributes:
+        kernel, dilation, padding, stride: as given.
+        counts: how many there are.
+    """
+
+    kernel: Shape
+    dilation: Shape
+    padding: Shape
+    stride: Shape
+    counts: Shape
+
+
+def windows_of(op: str, sizes: Shape, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Windows:
+    """Returns how windows lie over two dims.
+
+    Raises:
+        ShapeError, ValueRangeError: a number is not allowed, or no window fits.
+    """
+    kernel, gaps = per_dim(op, kernel_size, 2, "kernel_size", 1), per_dim(op, dilation, 2, "dilation", 1)
+    pads, steps = per_dim(op, padding, 2, "padding", 0), per_dim(op, stride, 2, "stride", 1)
+    dims = zip(sizes, kernel, steps, pads, gaps, strict=True)
+    count = tuple(window_count(n, k, s, (p, p), g) for n, k, s, p, g in dims)
+    if min(count) < 1:
+        raise ShapeError(
+            f"{op}: no window fits: sizes {sizes}, padded by {pads}, have room for {count} windows "
+            f"of kernel {kernel} with "
+            f"dilation {gaps} and stride {steps}" + fix("use a smaller kernel, or more padding")
+        )
+    return Windows(kernel, gaps, pads, steps, count)
+
+
+def im2col(op: str, self: Shaped, kernel_size: Any, dilation: Any, padding: Any, stride: Any, **keywords: Any) -> Shape:
+    """(N, C * places, windows), without N where ``self`` has none."""
+    shape = self.shape
+    if len(shape) not in (3, 4) or 0 in shape[-3:]:
+        raise ShapeError(
+            f"{op}: Expected 3D or 4D (batch mode) tensor, (C, H, W) or (N, C, H, W), of which only the batch may be "
+            f"empty, but got shape {shape}" + fix("reshape or unsqueeze it")
+        )
+    found = windows_of(op, shape[-2:], kernel_size, dilation, padding, stride)
+    return check_shape(op, (*shape[:-3], shape[-3] * math.prod(found.kernel), math.prod(found.counts)))
+
+
+def col2im(
+    op: str,
+    self: Shaped,
+    output_size: Any,
+    kernel_size: Any,
+    dilation: Any,
+    padding: Any,
+    stride: Any,
+    **keywords: Any,
+) -> Shape:
+    """(N, C, H, W), without N where ``self`` has none."""
+    sizes = per_dim(op, output_size, 2, "output_size", 1)
+    found = windows_of(op, sizes, kernel_size, dilation, padding, stride)
+    places, windows, shape = math.prod(found.kernel), math.prod(found.counts), self.shape
+    if len(shape) not in (2, 3) or 0 in shape[-2:]:
+        raise ShapeError(
+            f"{op}: Expected 2D or 3D (batch mode) tensor, (C * places, windows) or (N, C * places, windows), of which "
+            f"only the batch may be empty, but got shape {shape}" + fix("reshape or unsqueeze it")
+        )
+    if shape[-2] % places:
+        raise ShapeError(
+            f"{op}: the size {shape[-2]} at dim -2 of shape {shape} must be divisible by the {places} places of kernel "
+            f"{found.kernel}"
+        )
+    if shape[-1] != windows:
+        raise ShapeError(
+            f"{op}: the size {shape[-1]} at dim -1 of shape {shape} must be {windows}, the number of windows over "
+            f"output_size {sizes}"
+        )
+    return check_shape(op, (*shape[:-2], shape[-2] // places, *sizes))

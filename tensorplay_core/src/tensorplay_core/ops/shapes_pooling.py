@@ -20,7 +20,7 @@ class Pool(NamedTuple):
     Attributes:
         size: of the input.
         kernel, stride, padding, dilation: of the windows.
-        count: how many windows there are.
+        counts: how many windows there are.
         shape: of the result.
     """
 
@@ -29,7 +29,7 @@ class Pool(NamedTuple):
     stride: Shape
     padding: Shape
     dilation: Shape
-    count: Shape
+    counts: Shape
     shape: Shape
 
 
@@ -55,7 +55,7 @@ def pool(
     dilation: Any = 1,
     ceil_mode: bool = False,
 ) -> Pool:
-    """Returns the sizes of a pool over the last ``dims`` dims of (C, \*sizes) or (N, C, \*sizes).
+    """Returns the sizes of a pool over the last ``dims`` dims, behind channels and perhaps a batch.
 
     Raises:
         ShapeError, ValueRangeError: something does not fit; the message says what, and what would.
@@ -71,7 +71,8 @@ def _pool(
     if len(input) not in (dims + 1, dims + 2) or 0 in input[len(input) - dims - 1 :]:
         names = ("L", "H, W", "D, H, W")[dims - 1]
         raise ShapeError(
-            f"{op}: Expected {dims + 1}D or {dims + 2}D input, (C, {names}) or (N, C, {names}), of which only the batch "
+            f"{op}: Expected {dims + 1}D or {dims + 2}D input, (C, {names}) or (N, C, {names}), of "
+            "which only the batch "
             f"may be empty, but got shape {input}" + fix("reshape or unsqueeze it")
         )
     kernel = per_dim(op, kernel_size, dims, "kernel_size", 1)
@@ -82,7 +83,8 @@ def _pool(
         extent = g * (k - 1) + 1
         if p > extent // 2:
             raise SizeError(
-                f"{op}: padding should be at most half of the kernel's extent, but at spatial dim {d} it is {p}, and the "
+                f"{op}: padding should be at most half of the kernel's extent, but at spatial dim {d} "
+                f"it is {p}, and the "
                 f"kernel spans {extent}" + fix("pad with nn.functional.pad before")
             )
         windows = (n + 2 * p - extent + (s - 1 if ceil_mode else 0)) // s + 1
@@ -90,7 +92,8 @@ def _pool(
             windows -= 1  # a window starts in the input or in the padding before it
         if windows < 1:
             raise ShapeError(
-                f"{op}: Output size is too small: the kernel spans {extent} elements at spatial dim {d}, and the input has "
+                f"{op}: Output size is too small: the kernel spans {extent} elements at spatial dim "
+                f"{d}, and the input has "
                 f"size {n}{f' padded to {n + 2 * p}' if p else ''}" + fix("use a smaller kernel, or more padding")
             )
         if g > 1 and p:
@@ -137,7 +140,7 @@ def places(found: Pool) -> list[tuple[tuple[slice, ...], tuple[slice, ...], tupl
 
 @functools.lru_cache(maxsize=256)
 def _places(found: Pool) -> tuple[tuple[tuple[slice, ...], tuple[slice, ...], tuple[int, ...]], ...]:
-    dims = zip(*(found.size, found.kernel, found.stride, found.padding, found.dilation, found.count), strict=True)
+    dims = zip(*(found.size, found.kernel, found.stride, found.padding, found.dilation, found.counts), strict=True)
     along = [[*enumerate(parts(*sizes))] for sizes in dims]
     made = []
     for chosen in itertools.product(*along):
@@ -157,7 +160,7 @@ def divisors(found: Pool, include_pad: bool) -> list[list[int]]:
         [[2, 2, 1]]
     """
     counted = []
-    for n, k, s, p, count in zip(found.size, found.kernel, found.stride, found.padding, found.count, strict=True):
+    for n, k, s, p, count in zip(found.size, found.kernel, found.stride, found.padding, found.counts, strict=True):
         starts = [i * s - p for i in range(count)]
         if include_pad:
             counted.append([min(start + k, n + p) - start for start in starts])

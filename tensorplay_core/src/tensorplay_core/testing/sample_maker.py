@@ -88,6 +88,7 @@ KINDS: dict[str, str] = {
     **{
         f"{name}avg_pool{n}d{rest}": "fc" for n in (1, 2, 3) for name in ("", "adaptive_") for rest in ("", "_backward")
     },
+    "col2im": "uifc",
     **dict.fromkeys(("max_pool1d", "max_pool1d_with_indices"), "uif"),
     **{f"{name}{n}d": "uifc" for n in (1, 2, 3) for name in ("conv", "conv_transpose")},
     **dict.fromkeys(("dropout", "dropout1d", "dropout2d", "dropout3d", "embedding_dense_backward", "mean"), "fc"),

@@ -48,11 +48,11 @@ def convolution(make: Maker) -> Iterator[Sample]:
         yield make.sample(name, make.tensor(x, argument="input"), make.tensor(w, argument="weight"), added, *rest)
     sizes = ((1, 1), (0, 0), (1, 1), False, (0, 0), 1)
     for layout in ("strided", "expanded"):
-        x, w = make.tensor((3, 1, 1, 3), layout, argument="input"), make.tensor((2, 1, 1, 2), "strided")
-        yield make.sample(layout, x, w, None, *sizes, smooth=layout == "strided")
+        one, other = make.tensor((3, 1, 1, 3), layout, argument="input"), make.tensor((2, 1, 1, 2), "strided")
+        yield make.sample(layout, one, other, None, *sizes, smooth=layout == "strided")
     # Enough channels for products that read the kernel's rows in place.
-    x, w = make.tensor((2, 17, 3, 3), fill=(1, 2, 0)), make.tensor((2, 17, 3, 3), fill=(1, 0, 2))
-    yield make.sample("many channels", x, w, None, (1, 1), (1, 1), (1, 1), False, (0, 0), 1, smooth=False)
+    one, other = make.tensor((2, 17, 3, 3), fill=(1, 2, 0)), make.tensor((2, 17, 3, 3), fill=(1, 0, 2))
+    yield make.sample("many channels", one, other, None, (1, 1), (1, 1), (1, 1), False, (0, 0), 1, smooth=False)
 
 
 def convolution_backward(make: Maker) -> Iterator[Sample]:
@@ -107,8 +107,8 @@ def by_dims(make: Maker) -> Iterator[Sample]:
         for name, given in _NAMED.items():
             tensors = make.tensor(x, argument="input"), make.tensor(w, argument="weight")
             yield make.sample(name, *tensors, None, **given)
-        empty = make.tensor(_EMPTY[: count + 2], argument="input")
-        yield make.sample("empty batch", empty, make.tensor(w, argument="weight"), None, padding="same")
+        nothing = make.tensor(_EMPTY[: count + 2], argument="input")
+        yield make.sample("empty batch", nothing, make.tensor(w, argument="weight"), None, padding="same")
         return
     for name, (x, w, bias, given) in _BY_DIMS[count].items():
         if transposed:

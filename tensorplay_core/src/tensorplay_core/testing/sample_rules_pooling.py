@@ -99,7 +99,7 @@ def backward(make: Maker) -> Iterator[Sample]:
         grad = make.tensor(found.shape, argument="grad_output")
         yield make.sample(name, grad, make.tensor(shape), *sizes)
         if name == "overlapping" or (name == "plain" and maximum):
-            ties = make.tensor(shape, fill=(1, 2, 1))
+            ties = make.tensor(shape, fill=(1, 0, 1))
             yield make.sample(f"{name}, ties", grad, ties, *sizes, smooth=False)
             if make.inexact:
                 fill = make.tensor(shape, fill=(1.0, math.nan, 2.0))

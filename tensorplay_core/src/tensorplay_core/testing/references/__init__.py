@@ -31,6 +31,7 @@ from tensorplay_core.testing.references import (
     products,
     ranges,
     reduction,
+    resizing,
     scans,
     scatter,
     shrinkage,
@@ -73,6 +74,7 @@ _FAMILIES = (
     pooling,
     arrange,
     ranges,
+    resizing,
 )
 _TABLE: dict[str, Reference] = {name: entry for family in _FAMILIES for name, entry in family.REFERENCES.items()}
 

@@ -44,6 +44,8 @@ def pad(self: Array, pad: Sequence[int], mode: str = "constant", value: float | 
     """A constant or parts of the tensor around it."""
     if mode == "constant":
         return constant_pad_nd(self, pad, value or 0)
+    if mode == "circular":  # what is left after cutting goes round
+        self, pad = constant_pad_nd(self, [min(n, 0) for n in pad]), [max(n, 0) for n in pad]
     return _padded(self, pad, _MODES[mode], None)
 
 
