@@ -26,10 +26,12 @@ def embedding(
     """The rows of ``weight`` at the indices ``input``."""
     if sparse:
         raise ArgumentError("embedding: sparse gradients are not supported" + fix("leave sparse=True away."))
-    rows = weight.shape[0] if weight.ndim == 2 else 0
+    if weight.ndim != 2:
+        raise ShapeError(f"embedding: 'weight' must be 2-D, (rows, size of a row), and has shape {weight.shape}")
+    rows = weight.shape[0]
     padding = -1
     if padding_idx is not None:
-        if weight.ndim == 2 and not -rows <= padding_idx < rows:
+        if not -rows <= padding_idx < rows:
             raise ValueRangeError(
                 f"embedding: Padding_idx must be within num_embeddings: {padding_idx} is no row of {rows}"
                 + fix(f"choose one from {-rows} to {rows - 1}.")

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensorplay_core.ops import _generated_functional as F
-from tensorplay_core.ops.helpers_attention import embedding_gradient_rows  # noqa: F401
-from tensorplay_core.ops.helpers_dropout import dropout_gradient  # noqa: F401
-from tensorplay_core.ops.helpers_loss import cross_entropy_double_backward  # noqa: F401
-from tensorplay_core.ops.helpers_normalization import standardize_backward, standardize_double_backward  # noqa: F401
+from tensorplay_core.ops.helpers_attention import embedding_gradient_rows as embedding_gradient_rows
+from tensorplay_core.ops.helpers_dropout import dropout_gradient as dropout_gradient
+from tensorplay_core.ops.helpers_loss import cross_entropy_double_backward as cross_entropy_double_backward
+from tensorplay_core.ops.helpers_normalization import standardize_backward as standardize_backward
+from tensorplay_core.ops.helpers_normalization import standardize_double_backward as standardize_double_backward
 from tensorplay_core.ops.shape_checks import normalize_dim, normalize_dims
 from tensorplay_core.ops.shapes_view import extent, may_overlap
 from tensorplay_core.tensor.tensor import Tensor
