@@ -7,7 +7,7 @@ import numpy as np
 
 from tensorplay_composite.arrays import ArrayDevice, Kernels, kernels
 from tensorplay_composite.arrays.device import native_dtypes
-from tensorplay_cpu import attention, dropout, loss, normalization, pointwise, reduction, shape
+from tensorplay_cpu import attention, dropout, loss, normalization, pointwise, reduction, shape, softmax
 
 DEVICE = ArrayDevice(
     np,
@@ -22,4 +22,4 @@ def cpu_kernels() -> Kernels:
     general = kernels(np, random=DEVICE.random)
     made = {**general, **pointwise.kernels(general), **reduction.kernels(general), **shape.kernels(general)}
     made |= {**normalization.kernels(general), **loss.kernels(general), **attention.kernels(general)}
-    return {**made, **dropout.kernels(DEVICE.random)}
+    return {**made, **softmax.kernels(made), **dropout.kernels(DEVICE.random)}

@@ -160,7 +160,8 @@ def test_dropout_in_place():
 
 
 @pytest.mark.parametrize(("function", "shape", "leading"), [
-    (F.dropout1d, (3, 40, 5), 2), (F.dropout1d, (40, 5), 1), (F.dropout2d, (3, 40, 2, 2), 2), (F.dropout2d, (3, 40, 5), 2),
+    (F.dropout1d, (3, 40, 5), 2), (F.dropout1d, (40, 5), 1), (F.dropout2d, (3, 40, 2, 2), 2),
+    (F.dropout2d, (3, 40, 5), 2),
     (F.dropout3d, (3, 40, 1, 2, 2), 2), (F.dropout3d, (40, 1, 2, 2), 1),
 ])  # fmt: skip
 def test_whole_channels_are_dropped(function, shape, leading):

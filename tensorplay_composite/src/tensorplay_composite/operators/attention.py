@@ -142,13 +142,11 @@ def scaled_dot_product_attention(
     if is_causal:
         rows, columns = scores.shape[-2:]
         place = F.arange(0, rows, 1, device=query.device).unsqueeze(-1)
-        scores = F.where(place >= F.arange(0, columns, 1, device=query.device), scores, -math.inf)
+        scores = scores + _bias(place >= F.arange(0, columns, 1, device=query.device), scores)
     nowhere = None
     if attn_mask is not None:
-        if attn_mask.dtype.is_bool:
-            scores = F.where(attn_mask, scores, -math.inf)
-        else:
-            scores = scores + attn_mask.to(scores.dtype)
+        added = _bias(attn_mask, scores) if attn_mask.dtype.is_bool else attn_mask.to(scores.dtype)
+        scores = scores + added
         scores, nowhere = _looking_nowhere(scores)
     weights = F.softmax(scores, -1)
     if nowhere is not None:
@@ -156,6 +154,11 @@ def scaled_dot_product_attention(
     if dropout_p:
         weights = F.dropout(weights, dropout_p)
     return (weights @ value).to(dtype)
+
+
+def _bias(mask: Tensor, scores: Tensor) -> Tensor:
+    """What is added to scores: 0 where to look, minus infinity elsewhere."""
+    return F.where(mask, 0.0, F.full((), -math.inf, dtype=scores.dtype, device=scores.device))
 
 
 def _looking_nowhere(scores: Tensor) -> tuple[Tensor, Tensor | None]:
