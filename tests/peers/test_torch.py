@@ -87,6 +87,19 @@ DIFFERENT |= {
     for (name, sample), reason in DIFFERENT.items()
     if name == "scatter_reduce.two"
 }
+DIFFERENT |= {
+    (
+        "embedding_dense_backward",
+        f"shape {shape} padding {padding} counts True",
+    ): "PyTorch's second gradient forgets counts"
+    for shape in ((4,), (2, 2), (), (0,), (1, 3))
+    for padding in (-1, 0)
+}
+DIFFERENT["binary_cross_entropy", "equal elements and zeros"] = (
+    "the gradient of a target is that of the logarithms, which are at least -100; PyTorch's is infinite"
+)
+DIFFERENT["native_dropout", "shape (0, 2)"] = "the mask of nothing is bool too; PyTorch's has the input's dtype"
+DIFFERENT["kl_div", "targets of 0"] = "the gradient of a target of 0 is a number; PyTorch's is NaN"
 DIFFERENT |= dict.fromkeys(
     [("elu", "zeros"), ("selu", "zeros")], "the second gradient at the kink is that of the branch taken; PyTorch's is 0"
 )
@@ -153,6 +166,12 @@ WITHOUT_GRADIENT = {
     **dict.fromkeys(("asinh_", "acosh_", "atanh_"), "PyTorch has no derivative of the in-place form"),
 }
 """Operators to the reason why their gradients are not compared."""
+HALF = (
+    *("_standardize", "_standardize_backward", "_binary_cross_entropy", "_cross_entropy", "_cross_entropy_backward"),
+    *("binary_cross_entropy", "cosine_embedding_loss", "embedding", "_embedding", "embedding_dense_backward", "kl_div"),
+    *("gaussian_nll_loss", "nll_loss", "poisson_nll_loss", "triplet_margin_loss", "scaled_dot_product_attention"),
+    *("binary_cross_entropy_with_logits", "soft_margin_loss"),
+)
 DIFFERENT_DTYPES = {
     ("sinc", "float16"): "the slope is computed in float32 and rounded once; PyTorch rounds every step",
     ("sinc_", "float16"): "the slope is computed in float32 and rounded once; PyTorch rounds every step",
@@ -175,6 +194,11 @@ DIFFERENT_DTYPES = {
         "the gradient is made of the rounded result, of which PyTorch takes another power",
     ),
     ("hardsigmoid", "float64"): "PyTorch multiplies its gradient by 1 / 6 in single precision",
+    **{
+        (name, dtype): "PyTorch rounds what it computes on the way to the half precision; here that is done once"
+        for name in (*HALF, *(f"{reduced}_norm" for reduced in ("layer", "rms", "group", "instance", "batch")))
+        for dtype in ("float16", "bfloat16")
+    },
     ("hardsigmoid_", "float64"): "PyTorch multiplies its gradient by 1 / 6 in single precision",
 }
 """(operator, sample) to the reason why its values or gradients are not PyTorch's.
@@ -303,15 +327,25 @@ def standardized_backward(
     g = grad if weight is None else grad * weight
     sizes = (1,) * (x.ndim - len(affine)) + tuple(affine)
     over = [d for d, n in enumerate(sizes) if n == 1]
-    sums = [one.sum(over, True) if over else one for one in (grad * h, grad)]
+    sums = [one.sum(over, True) if over else one * 1 for one in (grad * h, grad)]
     sums = [one.reshape(affine) if wanted else one for one, wanted in zip(sums, mask[1:], strict=True)]
     results = (g - g.mean(dim, True) - h * (g * h).mean(dim, True)) * rstd, *sums
-    return tuple(one if wanted else one.new_zeros(0) for one, wanted in zip(results, mask, strict=True))
+    return tuple(one if wanted else one.reshape(-1)[:0] for one, wanted in zip(results, mask, strict=True))
+
+
+def attended(q: Any, k: Any, v: Any, mask: Any = None, is_causal: bool = False, **options: Any) -> Any:
+    """The composed form, since the fused one has no second gradient."""
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal, **options)
+
+
+def reduced_loss(loss: Any, reduction: str) -> Any:
+    return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
 
 
 def cross_entropy_backward(grad: Any, x: Any, target: Any, ignored: int, smoothing: float) -> Any:
     kept = (target != ignored)[:, None]
-    hot = torch.nn.functional.one_hot(torch.where(target == ignored, 0, target), x.shape[1])
+    hot = torch.nn.functional.one_hot(torch.where(target == ignored, 0, target), x.shape[1]).to(x.dtype)
     return (torch.softmax(x, 1) - hot * (1 - smoothing) - smoothing / x.shape[1]) * grad[:, None] * kept
 
 
@@ -320,7 +354,7 @@ FUNCTIONAL = (
     *("binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "gaussian_nll_loss"),
     *("hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss", "nll_loss"),
     *("poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss"),
-    *("embedding", "one_hot", "scaled_dot_product_attention", "softmin"),
+    *("embedding", "one_hot", "softmin", "alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d"),
 )
 """Operators that torch.nn.functional has with other arguments than torch."""
 
@@ -359,8 +393,14 @@ REFERENCES: dict[str, Any] = {
     "linalg_vector_norm": torch.linalg.vector_norm,
     **{name: getattr(torch.nn.functional, name) for name in FUNCTIONAL},
     "_standardize": standardized,
+    "scaled_dot_product_attention": attended,
+    "soft_margin_loss": lambda x, t, reduction="mean": reduced_loss(
+        torch.nn.functional.softplus(-t * x, 1, 50), reduction
+    ),
     "_standardize_backward": standardized_backward,
-    "_binary_cross_entropy": lambda x, t: torch.nn.functional.binary_cross_entropy(x, t, reduction="none"),
+    "_binary_cross_entropy": lambda x, t: torch.nn.functional.binary_cross_entropy(
+        *torch.broadcast_tensors(*[torch.as_tensor(a, dtype=x.dtype) for a in (x, t)]), reduction="none"
+    ),
     "_cross_entropy": lambda x, t, ignored, smoothing: torch.nn.functional.cross_entropy(
         x, t, ignore_index=ignored, label_smoothing=smoothing, reduction="none"
     ),

@@ -16,7 +16,8 @@ def kernels(general: Kernels) -> Kernels:
     total = np.add.reduceat
 
     def embedding(weight: Any, indices: Any, padding_idx: int, scale_grad_by_freq: bool) -> Any:
-        check_range(indices, weight.shape[0])
+        rows, _ = weight.shape  # or the shape rule says what is wrong
+        check_range(indices, rows)
         return weight.take(indices, 0)
 
     def embedding_dense_backward(

@@ -17,6 +17,7 @@ from tensorplay_cpu import (
     reduction,
     remainders,
     shape,
+    softmax,
     sorting,
     statistics,
 )
@@ -32,6 +33,8 @@ DEVICE = ArrayDevice(
 def cpu_kernels() -> Kernels:
     """Returns the kernels of the CPU: the general ones, and in their place those that NumPy does better."""
     general = kernels(np, random=DEVICE.random)
-    families = (pointwise, elementary, reduction, shape, normalization, loss, attention, statistics, sorting)
+    families = (
+        pointwise, elementary, reduction, statistics, shape, sorting, normalization, loss, attention, softmax,
+    )  # fmt: skip
     own = {name: kernel for family in families for name, kernel in family.kernels(general).items()}
     return {**general, **own, **remainders.kernels(), **dropout.kernels(DEVICE.random)}

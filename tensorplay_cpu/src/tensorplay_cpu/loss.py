@@ -21,8 +21,8 @@ def kernels(general: Kernels) -> Kernels:
         dtype = self.dtype
         if dtype.itemsize == 2:
             return cross_entropy(self.astype("float32"), indices, ignore_index, label_smoothing).astype(dtype)
-        classes = self.shape[1]
-        places, ignored = checked(indices, classes, ignore_index)
+        rows, classes = self.shape
+        places, ignored = checked(indices, rows, classes, ignore_index)
         result = empty(places.shape, dtype)
         if not self.size:
             result.fill(0)
@@ -50,8 +50,10 @@ def kernels(general: Kernels) -> Kernels:
         if dtype.itemsize == 2:
             wide = grad_out.astype("float32"), self.astype("float32")
             return cross_entropy_backward(*wide, indices, ignore_index, label_smoothing).astype(dtype)
-        classes = self.shape[1]
-        places, ignored = checked(indices, classes, ignore_index)
+        rows, classes = self.shape
+        places, ignored = checked(indices, rows, classes, ignore_index)
+        if grad_out.shape != places.shape:
+            raise ValueError("the shape rule says what is wrong")
         result = empty(self.shape, dtype)
         if not self.size:
             return result
@@ -86,8 +88,10 @@ def kernels(general: Kernels) -> Kernels:
         fill(room, column)
         return room
 
-    def checked(indices: Any, classes: int, ignore_index: int) -> tuple[Any, Any]:
+    def checked(indices: Any, rows: int, classes: int, ignore_index: int) -> tuple[Any, Any]:
         """Returns the classes, 0 in place of those to be ignored, and which those are; None where there are none."""
+        if indices.shape != (rows,):
+            raise ValueError("the shape rule says what is wrong")
         ignored = indices == ignore_index
         some = bool(ignored.any())
         if some:

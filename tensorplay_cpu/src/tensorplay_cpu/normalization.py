@@ -34,8 +34,8 @@ def kernels(general: Kernels) -> Kernels:
     def standardize(input: Any, weight: Any, bias: Any, dim: Sequence[int], eps: float) -> tuple[Any, ...]:
         dtype, shape = input.dtype, input.shape
         if dtype.itemsize == 2:
-            wide = [None if a is None else a.astype("float32") for a in (input, weight, bias)]
-            return tuple([a.astype(dtype) for a in standardize(*wide, dim, eps)])
+            x, w, b = (None if a is None else a.astype("float32") for a in (input, weight, bias))
+            return tuple([a.astype(dtype) for a in standardize(x, w, b, dim, eps)])
         dims, kept = _dims(dim, shape)
         if not input.size:
             nothing = np.full(kept, np.nan, dtype)
@@ -45,8 +45,8 @@ def kernels(general: Kernels) -> Kernels:
         )
         order, back = _order(dims, input.ndim)
         if order is not None:
-            moved = [None if a is None else a.transpose(order) for a in (input, weight, bias)]
-            results = standardize(*moved, tuple(range(len(order) - len(dims), len(order))), eps)
+            x, w, b = (None if a is None else a.transpose(order) for a in (input, weight, bias))
+            results = standardize(x, w, b, tuple(range(len(order) - len(dims), len(order))), eps)
             return tuple([np.ascontiguousarray(a.transpose(back)) for a in results])
         x, result = np.ascontiguousarray(input), empty(shape, dtype)
         run = of_rows if dims[0] else of_all
@@ -117,8 +117,9 @@ def kernels(general: Kernels) -> Kernels:
     ) -> tuple[Any, ...]:
         dtype, shape = input.dtype, input.shape
         if dtype.itemsize == 2:
-            wide = [None if a is None else a.astype("float32") for a in (grad, input, mean, var, weight)]
-            return tuple([a.astype(dtype) for a in standardize_backward(*wide, dim, affine, eps, mask)])
+            wide: list[Any] = [None if a is None else a.astype("float32") for a in (grad, input, mean, var, weight)]
+            rest: tuple[Any, ...] = dim, affine, eps, mask
+            return tuple([a.astype(dtype) for a in standardize_backward(*wide, *rest)])
         sizes = [size if wanted else (0,) for size, wanted in zip((shape, affine, affine), mask, strict=True)]
         if not input.size:
             return tuple([np.zeros(size, dtype) for size in sizes])

@@ -140,7 +140,6 @@ NOT_FORWARD = {("tp::logit", "zeros"): "its slope at 0 and 1 is infinite"} | {
 
 OPERATORS = dict(REGISTRY.operators)
 DIFFERENTIABLE = {name: op for name, op in OPERATORS.items() if op.namespace == "tp" and is_differentiable(op)}
-DIFFERENTIABLE = {name: op for name, op in DIFFERENTIABLE.items() if "random" not in op.tags}  # no two calls are one
 REAL_ONLY = {
     name: "complex numbers have no order" if "ordered" in op.tags else "it is defined on real numbers"
     for name, op in DIFFERENTIABLE.items()

@@ -1,4 +1,4 @@
-"""Definitions of embeddings, attention and dropout in NumPy, for test_values; of what is random, the shape."""
+"""Definitions of embeddings, attention and dropout in NumPy, for test_values; dropout drops everything here."""
 
 from __future__ import annotations
 
@@ -41,9 +41,12 @@ REFERENCES: dict[str, Any] = {
     "_embedding": lambda weight, indices, padding, by_count: weight[indices],
     "embedding": lambda indices, weight, **options: weight[indices],
     "embedding_dense_backward": embedding_dense_backward,
-    "native_dropout": lambda x, p, train: (x, np.ones(x.shape, bool)),
+    "native_dropout": lambda x, p, train: (x * (not train), np.full(x.shape, not train)),
     "native_dropout_backward": lambda grad, mask, scale: grad * mask * scale,
     "one_hot": one_hot,
     "scaled_dot_product_attention": attention,
-    **{name: lambda x, p, training: x for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout")},
+    **{
+        name: lambda x, p, training: x * 0
+        for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout")
+    },
 }

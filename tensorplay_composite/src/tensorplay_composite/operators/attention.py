@@ -26,10 +26,12 @@ def embedding(
     """The rows of ``weight`` at the indices ``input``."""
     if sparse:
         raise ArgumentError("embedding: sparse gradients are not supported" + fix("leave sparse=True away."))
-    rows = weight.shape[0] if weight.ndim == 2 else 0
+    if weight.ndim != 2:
+        raise ShapeError(f"embedding: 'weight' must be 2-D, (rows, size of a row), and has shape {weight.shape}")
+    rows = weight.shape[0]
     padding = -1
     if padding_idx is not None:
-        if weight.ndim == 2 and not -rows <= padding_idx < rows:
+        if not -rows <= padding_idx < rows:
             raise ValueRangeError(
                 f"embedding: Padding_idx must be within num_embeddings: {padding_idx} is no row of {rows}"
                 + fix(f"choose one from {-rows} to {rows - 1}.")
@@ -140,13 +142,11 @@ def scaled_dot_product_attention(
     if is_causal:
         rows, columns = scores.shape[-2:]
         place = F.arange(0, rows, 1, device=query.device).unsqueeze(-1)
-        scores = F.where(place >= F.arange(0, columns, 1, device=query.device), scores, -math.inf)
+        scores = scores + _bias(place >= F.arange(0, columns, 1, device=query.device), scores)
     nowhere = None
     if attn_mask is not None:
-        if attn_mask.dtype.is_bool:
-            scores = F.where(attn_mask, scores, -math.inf)
-        else:
-            scores = scores + attn_mask.to(scores.dtype)
+        added = _bias(attn_mask, scores) if attn_mask.dtype.is_bool else attn_mask.to(scores.dtype)
+        scores = scores + added
         scores, nowhere = _looking_nowhere(scores)
     weights = F.softmax(scores, -1)
     if nowhere is not None:
@@ -154,6 +154,11 @@ def scaled_dot_product_attention(
     if dropout_p:
         weights = F.dropout(weights, dropout_p)
     return (weights @ value).to(dtype)
+
+
+def _bias(mask: Tensor, scores: Tensor) -> Tensor:
+    """What is added to scores: 0 where to look, minus infinity elsewhere."""
+    return F.where(mask, 0.0, F.full((), -math.inf, dtype=scores.dtype, device=scores.device))
 
 
 def _looking_nowhere(scores: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -1,7 +1,7 @@
 """What the derivatives of normalisation are written in.
 
 With ``r = 1 / sqrt(var + eps)`` and ``h = (x - mean) * r`` the gradients of ``h * weight + bias`` are, where
-``g = grad * weight``, ``r * (g - mean(g) - h * mean(g * h))`` for the input, and sums of ``grad * h`` and of ``grad`` for
+``g = grad * weight``, ``r * (g - mean(g) - h * mean(g * h))`` for the input, and sums of ``grad * h`` and ``grad`` for
 the other two. The statistics are results with gradients of their own, so what depends on the input by way of them is
 theirs to carry, and each formula takes them as they are given.
 """

@@ -99,7 +99,6 @@ KINDS: dict[str, str] = {
         (
             *("_standardize", "_standardize_backward", "batch_norm", "group_norm", "instance_norm"),
             *(
-                "_binary_cross_entropy",
                 "_cross_entropy",
                 "_cross_entropy_backward",
                 "binary_cross_entropy",

@@ -280,8 +280,10 @@ def _unpacked(plan: Plan, entry: Saved, *, always: bool) -> str:
     optional = argument is not None and argument.type.is_optional and entry.kind == "tensor"
     prefix = "" if always and not optional else f"{saved} and "
     own = ""
-    if entry.kind == "result" and (index := plan.result_index(entry)) is None:
-        own = ", own=True"
-    elif entry.kind == "result" and plan.derivative.output_differentiability[index]:
-        own = f", own=True, index={index}"
+    if entry.kind == "result":
+        index = plan.result_index(entry)
+        if index is None:
+            own = ", own=True"
+        elif plan.derivative.output_differentiability[index]:
+            own = f", own=True, index={index}"
     return f'{entry.name} = {prefix}unpack({saved}, node, "{shown}", graph{own})'

@@ -22,7 +22,7 @@ def lookup(weight: Array, indices: Array, padding_idx: int = -1, scale_grad_by_f
     """Rows."""
     count, size = weight.shape
     if not all(0 <= i < count for i in indices.data):
-        raise IndexError("there is no such row")
+        raise IndexError(f"one of {indices.data} is no row of {count}")
     data = [x for i in indices.data for x in weight.data[i * size : (i + 1) * size]]
     return Array((*indices.shape, size), data, weight.dtype)
 
@@ -70,11 +70,22 @@ def one_hot(self: Array, num_classes: int = -1) -> Array:
 
 def native_dropout_backward(grad_output: Array, mask: Array, scale: float) -> Array:
     """``grad * mask * scale``."""
-    data = [
-        ieee.mul(g, scale if m else 0.0) if g.__class__ is float else g * (scale if m else 0.0)
-        for g, m in zip(grad_output.data, mask.data, strict=True)
-    ]
+    data = [g * (scale if m else 0.0) for g, m in zip(grad_output.data, mask.data, strict=True)]
     return Array(grad_output.shape, data, grad_output.dtype)
+
+
+def native_dropout(input: Array, p: float, train: bool | None) -> tuple[Array, Array]:
+    """The input, or nothing of it; what is drawn in between is no function of the arguments."""
+    stays = train is False
+    if not stays and p != 1:
+        raise ValueError("only what drops everything has one right result")
+    mask = Array(input.shape, [stays] * len(input.data), "bool")
+    return native_dropout_backward(input, mask, 1.0), mask
+
+
+def dropout(input: Array, p: float = 0.5, training: bool = True, inplace: bool = False) -> Array:
+    """The same without the mask."""
+    return native_dropout(input, p, training)[0]
 
 
 def attention(
@@ -170,8 +181,11 @@ def _repeated(one: Array, times: int) -> Array:
 
 REFERENCES: dict[str, Reference] = {
     "_embedding": Reference(lookup, {}, bits=True),
+    "alpha_dropout": Reference(dropout, {}),
+    **{name: Reference(dropout, {}) for name in ("dropout", "dropout1d", "dropout2d", "dropout3d")},
     "embedding": Reference(embedding, {}, bits=True),
     "embedding_dense_backward": Reference(embedding_dense_backward, budget(1)),
+    "native_dropout": Reference(native_dropout, {}),
     "native_dropout_backward": Reference(native_dropout_backward, budget(2)),
     "one_hot": Reference(one_hot, {}, bits=True),
     "scaled_dot_product_attention": Reference(attention, budget(2)),

@@ -199,10 +199,9 @@ def group_norm(
     """Over groups of channels, and over what follows them."""
     examples, channels, *rest = input.shape
     view = (examples, num_groups, channels // num_groups, math.prod(rest))
-    affine = [
-        None if a is None else Array((num_groups, channels // num_groups, 1), a.data, a.dtype) for a in (weight, bias)
-    ]
-    found = standardize(Array(view, input.data, input.dtype), *affine, [2, 3], eps)[0]
+    affine = (num_groups, channels // num_groups, 1)
+    w, b = (None if a is None else Array(affine, a.data, a.dtype) for a in (weight, bias))
+    found = standardize(Array(view, input.data, input.dtype), w, b, [2, 3], eps)[0]
     return Array(input.shape, found.data, input.dtype, found.slack)
 
 
@@ -240,7 +239,8 @@ def batch_norm(
         assert running_var is not None
         return _by_statistics(input, running_mean, running_var, weight, bias, eps)
     dims = [d for d in range(input.ndim) if d != 1]
-    return standardize(input, *[_channels(a, input.ndim) for a in (weight, bias)], dims, eps)[0].cast(input.dtype)
+    w, b = (_channels(a, input.ndim) for a in (weight, bias))
+    return standardize(input, w, b, dims, eps)[0].cast(input.dtype)
 
 
 def _channels(one: Array | None, ndim: int) -> Array | None:

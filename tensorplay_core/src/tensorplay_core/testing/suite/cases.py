@@ -41,6 +41,7 @@ BOUNDED = frozenset(
         "index",
         "index_backward",
         "scatter_reduce",
+        "_embedding",
     }
 )
 """Operators that are not tried with integers of the dtype's whole range."""
