@@ -63,7 +63,9 @@ DIFFERENT |= {
 DIFFERENT["scatter_reduce.two", "prod zeros"] = "PyTorch's second gradient refuses several zeros at one place"
 DIFFERENT["repeat_interleave.Tensor", "int32"] = "indices are int64, whatever integers count them"
 DIFFERENT |= {
-    ("scatter_reduce_.two", sample): reason for (name, sample), reason in DIFFERENT.items() if name == "scatter_reduce.two"
+    ("scatter_reduce_.two", sample): reason
+    for (name, sample), reason in DIFFERENT.items()
+    if name == "scatter_reduce.two"
 }
 DIFFERENT |= dict.fromkeys(
     [("elu", "zeros"), ("selu", "zeros")], "the second gradient at the kink is that of the branch taken; PyTorch's is 0"

@@ -7,7 +7,7 @@ import numpy as np
 
 from tensorplay_composite.arrays import ArrayDevice, Kernels, kernels
 from tensorplay_composite.arrays.device import native_dtypes
-from tensorplay_cpu import pointwise, reduction, shape
+from tensorplay_cpu import combine, pointwise, reduction, shape
 
 DEVICE = ArrayDevice(
     np,
@@ -20,4 +20,10 @@ DEVICE = ArrayDevice(
 def cpu_kernels() -> Kernels:
     """Returns the kernels of the CPU: the general ones, and in their place those that NumPy does better."""
     general = kernels(np, random=DEVICE.random)
-    return {**general, **pointwise.kernels(general), **reduction.kernels(general), **shape.kernels(general)}
+    return {
+        **general,
+        **pointwise.kernels(general),
+        **reduction.kernels(general),
+        **shape.kernels(general),
+        **combine.kernels(general),
+    }

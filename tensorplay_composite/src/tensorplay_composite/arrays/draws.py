@@ -92,9 +92,7 @@ def created(place: Place, source: HostRandom) -> Kernels:
             raise ValueRangeError(f"randperm: n is 0 or more, got {n}")
         return upload((generator or source).permutation(n, device or 0), dtype)
 
-    def randint(
-        low: int, high: int, size: Any, *, generator: Any = None, dtype: Any = None, device: Any = None
-    ) -> Any:
+    def randint(low: int, high: int, size: Any, *, generator: Any = None, dtype: Any = None, device: Any = None) -> Any:
         return upload((generator or source).integers(low, high, tuple(size), device or 0), dtype)
 
     def normal(
@@ -127,8 +125,8 @@ def from_tensors(place: Place, source: HostRandom) -> Kernels:
         array = std if isinstance(mean, float) else mean
         name = name_of(array.dtype)
         wide = _wide(name)
-        means, stds = (one if isinstance(one, float) else host(one).astype(wide) for one in (mean, std))
-        if not isinstance(std, float) and not (stds >= 0).all():
+        means, stds = [one if isinstance(one, float) else host(one).astype(wide) for one in (mean, std)]
+        if not numpy.all(numpy.greater_equal(stds, 0)):
             raise ValueRangeError("normal: std must not be negative or NaN, and an element is" + fix("take std.abs()"))
         size = numpy.broadcast_shapes(numpy.shape(means), numpy.shape(stds))
         drawn = (generator or source).normal(size, wide, _index(array))
@@ -190,7 +188,11 @@ def check_rows(rows: Any, count: int, replacement: bool) -> None:
 
     sums = rows.sum(axis=1)
     for row in numpy.flatnonzero(~((rows >= 0).all(axis=1) & numpy.isfinite(sums) & (sums > 0)))[:1]:
-        what = "contains either infinity, NaN or an element < 0" if sums[row] != 0 or (rows[row] < 0).any() else "adds up to 0"
+        what = (
+            "contains either infinity, NaN or an element < 0"
+            if sums[row] != 0 or (rows[row] < 0).any()
+            else "adds up to 0"
+        )
         raise ValueRangeError(f"multinomial: the probability tensor {what}, in row {int(row)}")
     possible = (rows > 0).sum(axis=1)
     if not replacement and rows.size and possible.min() < count:

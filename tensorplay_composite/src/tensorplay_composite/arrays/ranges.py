@@ -36,9 +36,7 @@ def kernels(upload: Upload, name_of: Callable[[Any], str] = dtype_name) -> Kerne
         whole = "int" in name_of(dtype)
         return upload(truncated(divided(start, end, steps, whole), name_of(dtype)), dtype)
 
-    def logspace(
-        start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None
-    ) -> Any:
+    def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None) -> Any:
         import numpy
 
         name = name_of(dtype)

@@ -233,12 +233,12 @@ def tensor_split_at(self: Tensor, indices: Sequence[int], dim: int = 0) -> Seque
 
 def _cut(op: str, self: Tensor, indices: Sequence[int], dim: int) -> Sequence[Tensor]:
     if not self.ndim:
-        raise ShapeError(f"{op}: expected a tensor of at least 1 dim, and it has none" + fix("reshape it to (1,) first"))
+        raise ShapeError(
+            f"{op}: expected a tensor of at least 1 dim, and it has none" + fix("reshape it to (1,) first")
+        )
     d = normalize_dim(op, dim, self.ndim)
     starts = [0, *as_ints(op, indices, "indices")]
-    return tuple(
-        F.slice(self, d, start, end) for start, end in zip(starts, [*starts[1:], self.shape[d]], strict=True)
-    )
+    return tuple(F.slice(self, d, start, end) for start, end in zip(starts, [*starts[1:], self.shape[d]], strict=True))
 
 
 def hsplit(self: Tensor, where: int | Sequence[int]) -> Sequence[Tensor]:

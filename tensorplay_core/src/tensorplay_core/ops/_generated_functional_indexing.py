@@ -456,7 +456,7 @@ def scatter_reduce(
     """
     try:
         t = input._type
-        if t is index._type and t is src._type and include_self == True and not active.special:
+        if t is index._type and t is src._type and include_self is True and not active.special:
             r = t.k_scatter_reduce__two(input._array, dim, index._array, src._array, reduce)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)

@@ -211,7 +211,9 @@ def scalar_tensor(
         >>> tp.scalar_tensor(3)
         tensor(3.)
     """
-    return full((), s, dtype=dt.get_default_dtype() if dtype is None else dtype, device=device, requires_grad=requires_grad)
+    return full(
+        (), s, dtype=dt.get_default_dtype() if dtype is None else dtype, device=device, requires_grad=requires_grad
+    )
 
 
 def full(

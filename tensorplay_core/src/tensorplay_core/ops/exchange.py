@@ -44,7 +44,7 @@ def dlpack(
         copy: True for a copy, False for none; None leaves it open.
 
     Raises:
-        ExchangeError: the tensor requires a gradient, or the protocol has not its dtype, or its device does not speak it.
+        ExchangeError: the tensor requires a gradient, the protocol has not its dtype, or its device does not speak it.
     """
     array = _exportable(self)
     given = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
@@ -110,7 +110,9 @@ def from_dlpack(ext_tensor: Any, *, device: Device | str | None = None, copy: bo
         tensor([5., 0.], dtype=tensorplay.float64)
     """
     if not (hasattr(ext_tensor, "__dlpack__") and hasattr(ext_tensor, "__dlpack_device__")):
-        raise ExchangeError(f"from_dlpack: {type(ext_tensor).__name__} does not speak DLPack" + fix("use tp.tensor(...)"))
+        raise ExchangeError(
+            f"from_dlpack: {type(ext_tensor).__name__} does not speak DLPack" + fix("use tp.tensor(...)")
+        )
     kind, index = ext_tensor.__dlpack_device__()
     if int(kind) not in DEVICES:
         raise DeviceUnavailable(f"from_dlpack: no backend knows memory of DLPack's device type {int(kind)}")
@@ -164,14 +166,18 @@ def asarray(
     from tensorplay_core.ops.creation import as_tensor, tensor
 
     if copy:
-        lends = not isinstance(obj, TensorBase) and not hasattr(obj, "__array_interface__") and hasattr(obj, "__dlpack__")
+        lends = (
+            not isinstance(obj, TensorBase) and not hasattr(obj, "__array_interface__") and hasattr(obj, "__dlpack__")
+        )
         result = tensor(from_dlpack(obj) if lends else obj, dtype=dtype, device=device)
         return result.requires_grad_() if requires_grad else result
     if not isinstance(obj, TensorBase) and not hasattr(obj, "__array_interface__") and hasattr(obj, "__dlpack__"):
         obj = from_dlpack(obj, copy=copy)
     result = as_tensor(obj, dtype=dtype, device=device)
     if copy is False and not _shares(obj, result):
-        raise ArgumentError("asarray: the memory cannot be shared, and copy=False forbids a copy" + fix("leave copy away"))
+        raise ArgumentError(
+            "asarray: the memory cannot be shared, and copy=False forbids a copy" + fix("leave copy away")
+        )
     return result.requires_grad_() if requires_grad else result
 
 
@@ -183,9 +189,7 @@ def _shares(obj: Any, result: Tensor) -> bool:
     return same and bool(result._type.api.may_alias(array, result._array))
 
 
-def frombuffer(
-    buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False
-) -> Tensor:
+def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
     """Returns a tensor of one dim on the cpu, over the memory of a buffer of Python: a bytearray, an array, an mmap.
 
     What may not be written to, such as bytes, is copied.

@@ -34,7 +34,6 @@ from tensorplay_core.tensor.views import bump
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import DType
 
-
 COUNTS = frozenset({"randint", "randperm", "tril_indices", "triu_indices"})
 """Creation operators that make integers, whatever numbers they are given."""
 

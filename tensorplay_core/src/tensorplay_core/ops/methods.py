@@ -9,9 +9,9 @@ from tensorplay_core.errors import ArgumentError, ShapeError, fix
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops._generated_schemas_creation import EMPTY, FULL
 from tensorplay_core.ops.annotations import Number
+from tensorplay_core.ops.arguments import python_scalar
 from tensorplay_core.ops.call import call
 from tensorplay_core.ops.conversion import conj, to
-from tensorplay_core.ops.arguments import python_scalar
 from tensorplay_core.ops.creation import _rebuild, tensor
 from tensorplay_core.ops.exchange import dlpack, dlpack_device
 from tensorplay_core.ops.frontend import spread

@@ -57,7 +57,9 @@ def randint(
         if isinstance(high, (tuple, list)):
             low, high, size = 0, low, high
         else:
-            raise ArgumentError("randint: size is missing" + fix("write randint(high, (3,)) or randint(low, high, (3,))"))
+            raise ArgumentError(
+                "randint: size is missing" + fix("write randint(high, (3,)) or randint(low, high, (3,))")
+            )
     elif high is None:
         low, high = 0, low
     settings = {"generator": generator, "dtype": dtype, "device": device}

@@ -144,7 +144,9 @@ def tensor_split_sizes(op: str, shape: Shape, sections: Any, dim: Any) -> tuple[
         (0, (3, 2, 2))
     """
     if not shape:
-        raise ShapeError(f"{op}: expected a tensor of at least 1 dim, and it has none" + fix("reshape it to (1,) first"))
+        raise ShapeError(
+            f"{op}: expected a tensor of at least 1 dim, and it has none" + fix("reshape it to (1,) first")
+        )
     d, count = normalize_dim(op, dim, len(shape)), as_int(op, sections, "sections")
     if count < 1:
         raise ValueRangeError(f"{op}: the number of sections is 1 or more, and it is {count}")

@@ -58,7 +58,14 @@ _ROWS: dict[str, Rows] = {
     ),
     "fliplr": (((2, 3), ()), ((2, 3, 2), ()), ((2, 0), ()), ((1, 1), ())),
     "flipud": (((2, 3), ()), ((3,), ()), ((0, 2), ()), ((1, 1), ())),
-    "broadcast_to": (((1, 3), ((2, 3),)), ((3,), ((2, 3),)), ((), ((2,),)), ((2, 3), ((2, 3),)), ((1,), ((0,),)), ((0, 1), ((0, 2),))),
+    "broadcast_to": (
+        ((1, 3), ((2, 3),)),
+        ((3,), ((2, 3),)),
+        ((), ((2,),)),
+        ((2, 3), ((2, 3),)),
+        ((1,), ((0,),)),
+        ((0, 1), ((0, 2),)),
+    ),
     "ravel": (((2, 3), ()), ((3,), ()), ((), ()), ((0, 3), ())),
     "unfold": (
         ((5,), (0, 2, 1)),
@@ -179,9 +186,7 @@ def slices(make: Maker) -> Iterator[Sample]:
     yield make.sample("strided", make.tensor((4, 3), "strided"), 0, make.integers([3, 0], "int32"), *rest)
     if adds and not make.dtype.is_bool:
         source = make.tensor((3, 3), argument="source")
-        yield make.sample(
-            "alpha", make.tensor((4, 3)), 0, make.integers([3, 0, 3]), source, alpha=make.number(2)
-        )
+        yield make.sample("alpha", make.tensor((4, 3)), 0, make.integers([3, 0, 3]), source, alpha=make.number(2))
 
 
 def _filling(make: Maker) -> Any:
@@ -264,7 +269,13 @@ def scatter_reduce(make: Maker) -> Iterator[Sample]:
         special = make.tensor((3,), argument="src", fill=(float("nan"), float("inf"), 1.0))
         for reduce in ("amax", "amin", "sum"):
             yield make.sample(
-                f"{reduce} special values", make.tensor((3,)), 0, make.integers([0, 1, 0]), special, reduce, smooth=False
+                f"{reduce} special values",
+                make.tensor((3,)),
+                0,
+                make.integers([0, 1, 0]),
+                special,
+                reduce,
+                smooth=False,
             )
         ties = make.tensor((4,), argument="src", fill=(1, 2))
         own = make.tensor((2,), fill=(2,))

@@ -185,9 +185,7 @@ def take_along_dim(self: Array, indices: Array, dim: int | None = None) -> Array
     return scatter.gather(own, d, picked)
 
 
-def scatter_reduce(
-    self: Array, dim: int, index: Array, src: Array, reduce: str, *, include_self: bool = True
-) -> Array:
+def scatter_reduce(self: Array, dim: int, index: Array, src: Array, reduce: str, *, include_self: bool = True) -> Array:
     """All that comes to one place, with what was there or without, combined in the order in which it comes."""
     where, values = scatter._by_dim(self.shape, dim, index), scatter._sources(index, src, self.dtype)
     terms: dict[int, list[Any]] = {}
@@ -246,7 +244,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "vsplit.int": _split(0),
     "vstack": _joined(2, 0),
     **dict.fromkeys(("index_copy", "index_copy_"), index_copy),
-    **dict.fromkeys((f"index_fill{write}.int_{kind}" for write in ("", "_") for kind in ("Scalar", "Tensor")), index_fill),
+    **dict.fromkeys(
+        (f"index_fill{write}.int_{kind}" for write in ("", "_") for kind in ("Scalar", "Tensor")), index_fill
+    ),
 }
 REFERENCES: dict[str, Reference] = {
     **{name: Reference(fn, {}, bits=True) for name, fn in _FUNCTIONS.items()},
