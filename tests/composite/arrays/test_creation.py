@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tensorplay_composite.arrays import HostRandom, kernels
-from tensorplay_core.errors import ArgumentError, DTypeError, ValueRangeError
+from tensorplay_core.errors import DTypeError, ValueRangeError
 
 ALL = ["bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"]
 ALL += ["float16", "float32", "float64", "complex64", "complex128"]

@@ -12,7 +12,9 @@ from typing import Any
 
 from tensorplay_composite.arrays._support import Kernels, Support, quietly
 from tensorplay_core.errors import DimError
+from tensorplay_core.ops.shape_checks import Shaped
 from tensorplay_core.ops.shapes_arrange import check_repeats, window_counts
+from tensorplay_core.ops.shapes_scatter import check_scatter
 
 Combined = Callable[[str, Any, Any, Any], Any]
 Counted = Callable[[int, Any], Any]
@@ -74,13 +76,14 @@ def _scattering(xp: Any, support: Support, combined: Combined, counted: Counted)
 
     def scatter_reduce(self: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
         shape = tuple(self.shape)
+        check_scatter("scatter_reduce", shaped(self), dim, shaped(index), shaped(src), reduce)
         if 0 in index.shape:
             return support.copy(self)
         half = kind[self.dtype] == "half"
         flat = xp.reshape(cast(self, single) if half else support.copy(self), (-1,))
         places = xp.reshape(places_of(shape, dim, index), (-1,))
         values = xp.reshape(corner(src, tuple(index.shape)), (-1,))
-        counts = counted(flat.shape[0], places) if reduce == "mean" or not include_self else None
+        counts: Any = counted(flat.shape[0], places) if reduce == "mean" or not include_self else None
         if not include_self:
             flat = xp.where(counts > 0, xp.asarray(neutral(reduce, flat.dtype), dtype=flat.dtype), flat)
         flat = combined(reduce, flat, places, cast(values, single) if half else values)
@@ -90,6 +93,9 @@ def _scattering(xp: Any, support: Support, combined: Combined, counted: Counted)
             counts = cast(counts, flat.dtype)
             flat = flat // counts if whole else flat / counts
         return xp.reshape(cast(flat, self.dtype) if half else flat, shape)
+
+    def shaped(array: Any) -> Shaped:
+        return Shaped(tuple(array.shape))
 
     def corner(src: Any, shape: tuple[int, ...]) -> Any:
         if not shape or not src.ndim:

@@ -125,8 +125,8 @@ def from_tensors(place: Place, source: HostRandom) -> Kernels:
         array = std if isinstance(mean, float) else mean
         name = name_of(array.dtype)
         wide = _wide(name)
-        means, stds = (one if isinstance(one, float) else host(one).astype(wide) for one in (mean, std))
-        if not isinstance(std, float) and not (stds >= 0).all():
+        means, stds = [one if isinstance(one, float) else host(one).astype(wide) for one in (mean, std)]
+        if not numpy.all(numpy.greater_equal(stds, 0)):
             raise ValueRangeError("normal: std must not be negative or NaN, and an element is" + fix("take std.abs()"))
         size = numpy.broadcast_shapes(numpy.shape(means), numpy.shape(stds))
         drawn = (generator or source).normal(size, wide, _index(array))

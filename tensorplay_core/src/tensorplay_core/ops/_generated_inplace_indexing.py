@@ -152,7 +152,7 @@ def scatter_reduce_(
         if (
             t is index._type
             and t is src._type
-            and include_self == True
+            and include_self is True
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
             and (input._edge is None and index._edge is None and src._edge is None or active.grad_off and not STATE.get().grad)

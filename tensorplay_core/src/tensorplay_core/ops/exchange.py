@@ -44,7 +44,7 @@ def dlpack(
         copy: True for a copy, False for none; None leaves it open.
 
     Raises:
-        ExchangeError: the tensor requires a gradient, or the protocol has not its dtype, or its device does not speak it.
+        ExchangeError: the tensor requires a gradient, the protocol has not its dtype, or its device does not speak it.
     """
     array = _exportable(self)
     given = {"max_version": max_version, "dl_device": dl_device, "copy": copy}

@@ -1,8 +1,8 @@
 """Tensors in files: the safetensors format, which holds names, shapes, dtypes and bytes, and can run no code.
 
 The format is a length, a header in JSON and the bytes (https://github.com/huggingface/safetensors, "Format"), so it is
-read and written here with the standard library alone; the tests compare with the safetensors package both ways. A header
-is anybody's data: it is checked whole before a byte of a tensor is taken.
+read and written here with the standard library alone; the tests compare with the safetensors package both ways. A
+header is anybody's data: it is checked whole before a byte of a tensor is taken.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, BinaryIO, NamedTuple
+from io import BufferedReader
+from typing import Any, NamedTuple
 
 from tensorplay_core.dispatch.tensor_type import intern
 from tensorplay_core.errors import ArgumentError, DTypeError, ValueRangeError, did_you_mean, fix
@@ -24,7 +25,12 @@ from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import by_name
 
 NAMES = {
-    **{"bool": "BOOL", "float16": "F16", "bfloat16": "BF16", "float32": "F32", "float64": "F64", "complex64": "C64"},
+    "bool": "BOOL",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float32": "F32",
+    "float64": "F64",
+    "complex64": "C64",
     **{f"{'u' * (kind == 'U')}int{bits}": f"{kind}{bits}" for kind in "IU" for bits in (8, 16, 32, 64)},
 }
 """Names of dtypes, and how the format spells them."""
@@ -215,7 +221,7 @@ def load_metadata(filename: str | os.PathLike[str]) -> dict[str, str]:
         return _header(file, os.fspath(filename))[0]
 
 
-def _read(file: BinaryIO, start: int, name: str, entry: Entry) -> Tensor:
+def _read(file: BufferedReader, start: int, name: str, entry: Entry) -> Tensor:
     type = intern(Device("cpu"), by_name(entry.dtype))
     buffer = bytearray(entry.end - entry.begin)
     file.seek(start + entry.begin)
@@ -227,7 +233,7 @@ def _read(file: BinaryIO, start: int, name: str, entry: Entry) -> Tensor:
     return wrap(type.api.from_buffer(buffer, type.native, entry.shape), type)
 
 
-def _header(file: BinaryIO, path: str) -> tuple[dict[str, str], dict[str, Entry], int]:
+def _header(file: BufferedReader, path: str) -> tuple[dict[str, str], dict[str, Entry], int]:
     """Returns the metadata, what there is to read, and where the bytes begin.
 
     Raises:

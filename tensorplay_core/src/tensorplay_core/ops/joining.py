@@ -42,7 +42,8 @@ def atleast_1d(*tensors: Tensors) -> Tensor | tuple[Tensor, ...]:
         >>> tp.atleast_1d(tp.tensor(5))
         tensor([5])
     """
-    return _at_least("atleast_1d", lambda one: call(ATLEAST_1D, (one,)), tensors)
+    found: Tensor | tuple[Tensor, ...] = _at_least("atleast_1d", lambda one: call(ATLEAST_1D, (one,)), tensors)
+    return found
 
 
 def atleast_2d(*tensors: Tensors) -> Tensor | tuple[Tensor, ...]:
@@ -53,7 +54,8 @@ def atleast_2d(*tensors: Tensors) -> Tensor | tuple[Tensor, ...]:
         >>> tp.atleast_2d(tp.tensor([1, 2]))
         tensor([[1, 2]])
     """
-    return _at_least("atleast_2d", lambda one: call(ATLEAST_2D, (one,)), tensors)
+    found: Tensor | tuple[Tensor, ...] = _at_least("atleast_2d", lambda one: call(ATLEAST_2D, (one,)), tensors)
+    return found
 
 
 def atleast_3d(*tensors: Tensors) -> Tensor | tuple[Tensor, ...]:
@@ -64,7 +66,8 @@ def atleast_3d(*tensors: Tensors) -> Tensor | tuple[Tensor, ...]:
         >>> tp.atleast_3d(tp.zeros(2, 3)).shape
         (2, 3, 1)
     """
-    return _at_least("atleast_3d", lambda one: call(ATLEAST_3D, (one,)), tensors)
+    found: Tensor | tuple[Tensor, ...] = _at_least("atleast_3d", lambda one: call(ATLEAST_3D, (one,)), tensors)
+    return found
 
 
 def broadcast_tensors(*tensors: Tensors) -> tuple[Tensor, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from tensorplay_core.errors import ArgumentError, DTypeError, ShapeError, ValueRangeError, fix
@@ -41,7 +42,7 @@ def check_interval(op: str, low: int, high: int, dtype: DType | None) -> None:
     if low >= high:
         raise ValueRangeError(f"{op}: draws from {low} up to, but without, {high}: there is no such integer")
     if dtype is None:
-        if not (-(2**63) <= low and high <= 2**63):
+        if not (low >= -(2**63) and high <= 2**63):
             raise ValueRangeError(f"{op}: the integers from {low} to {high - 1} do not fit int64")
         return
     if dtype.is_complex:
@@ -198,7 +199,7 @@ def random_interval(dtype: DType, *ends: int | None) -> tuple[int, int]:
     return low, most if high is None else high
 
 
-_DRAWN = {
+_DRAWN: dict[str, Callable[..., None]] = {
     "uniform_": _uniform,
     "normal_": _normal,
     "bernoulli_": _bernoulli,

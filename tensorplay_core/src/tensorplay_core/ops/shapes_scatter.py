@@ -34,7 +34,8 @@ def check_scatter(op: str, self: Shaped, dim: Any, index: Shaped, src: Shaped, r
     """
     if reduce not in REDUCTIONS:
         raise ArgumentError(
-            f"{op}: reduce must be one of {', '.join(REDUCTIONS)}, not {reduce!r}{did_you_mean(str(reduce), REDUCTIONS)}"
+            f"{op}: reduce must be one of {', '.join(REDUCTIONS)}, not {reduce!r}."
+            f"{did_you_mean(str(reduce), REDUCTIONS)}".removesuffix(".")
         )
     d = normalize_dim(op, dim, len(self.shape))
     check_integers(op, "index", index.dtype)

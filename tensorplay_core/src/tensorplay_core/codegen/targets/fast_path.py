@@ -23,6 +23,8 @@ RESULT_TYPES = {
     "index": "index_type",
     "real": "real_type",
 }
+CONSTANTS = ("None", "True", "False")
+"""Defaults of which there is one, so that identity is the question."""
 
 
 def fast_body(
@@ -100,8 +102,8 @@ def _conditions(
     for argument in (*function.schema.positional, *(function.schema.keyword_only if keywords else ())):
         if argument.default is not None and (argument.kwarg_only or str(argument.type) in ("ScalarType?", "Device?")):
             name = names[argument.name]
-            singular = argument.default.value in (None, True, False) and argument.default.value.__class__ is not int
-            conditions.append(f"{name} {'is' if singular else '=='} {default_text(argument)}")
+            default = default_text(argument)
+            conditions.append(f"{name} {'is' if default in CONSTANTS else '=='} {default}")
     if "*out" in names and keywords:
         conditions.append(f"{names['*out']} is None")
     if derivative is None and not _never_differentiable(function):
