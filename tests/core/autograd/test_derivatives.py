@@ -53,6 +53,7 @@ KINKS = {
     **dict.fromkeys(
         [("tp::linalg_norm", "all zeros"), ("tp::linalg_matrix_norm.str_ord", "all zeros")], "a norm has a kink at 0"
     ),
+    ("tp::linalg_pinv.atol_rtol_float", "rank 1"): "a step makes the rank 2, and the inverse jumps",
     ("tp::_to_copy", "dtype float32"): "differences of float32 are exact to few digits",
     ("tp::_to_copy", "dtype int64"): "an integer has no derivative",
 }
