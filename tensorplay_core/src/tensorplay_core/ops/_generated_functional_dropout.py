@@ -59,8 +59,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
     In ``training`` each element is 0 with probability ``p``, and those that stay are divided by ``1 - p``; else
     the
-    input. ``tp.manual_seed`` makes it repeat. Hinton and others, "Improving neural networks by preventing co-
-    adaptation of
+    input. ``tp.manual_seed`` makes it repeat. Hinton and others, "Improving neural networks by preventing
+    co-adaptation of
     feature detectors", 2012, https://arxiv.org/abs/1207.0580.
 
     Example:

@@ -128,7 +128,15 @@ def test_every_function_describes_itself(ours: CodegenContext) -> None:
         prefix = f"{record.place}."
         head, _, rest = text.partition("\n\n")
         assert head.startswith(f"{prefix}{record.short_name}(")
-        assert head.endswith(("-> Tensor", "-> tuple[Tensor, Tensor]", "-> tuple[Tensor, ...]"))
+        assert head.endswith(
+            (
+                "-> Tensor",
+                "-> tuple[Tensor, Tensor]",
+                "-> tuple[Tensor, Tensor, Tensor]",
+                "-> tuple[Tensor, Tensor, Tensor, Tensor]",
+                "-> tuple[Tensor, ...]",
+            )
+        )
         flat = " ".join(rest.split())
         assert " ".join((record.doc or "No description.").replace("``self``", "``input``").split()) in flat
         derivative = ours.derivative(record)

@@ -301,7 +301,9 @@ def _wrapped_text(text: list[str]) -> list[str]:
         if len(line) <= 110 and "\t" not in line:
             result.append(line.rstrip())
             continue
-        result += textwrap.wrap(line, 110, subsequent_indent=further, break_long_words=False) or [""]
+        result += textwrap.wrap(
+            line, 110, subsequent_indent=further, break_long_words=False, break_on_hyphens=False
+        ) or [""]
     return result
 
 
