@@ -707,7 +707,7 @@ def logsumexp(
     Example:
         >>> import tensorplay as tp
         >>> tp.logsumexp(tp.tensor([1000.0, 1000.0]), dim=0)
-        tensor(1000.6931)
+        tensor(1000.6932)
 
     """
     if keepdims is not None:
