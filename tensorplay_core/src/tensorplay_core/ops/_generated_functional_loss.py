@@ -323,8 +323,8 @@ def margin_ranking_loss(
 
     Example:
         >>> import tensorplay as tp
-        >>> tp.nn.functional.margin_ranking_loss(tp.tensor([1.0, 2.0]), tp.tensor([3.0, 0.0]), tp.tensor([1.0,
-            1.0]), reduction="none")
+        >>> a, b = tp.tensor([1.0, 2.0]), tp.tensor([3.0, 0.0])
+        >>> tp.nn.functional.margin_ranking_loss(a, b, tp.ones(2), reduction="none")
         tensor([2., 0.])
 
     """
