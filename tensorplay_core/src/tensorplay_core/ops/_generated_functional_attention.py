@@ -121,7 +121,8 @@ def embedding_dense_backward(
 
     Example:
         >>> import tensorplay as tp
-        >>> tp.embedding_dense_backward(tp.tensor([[1.0], [2.0], [4.0]]), tp.tensor([1, 1, 0]), 3, -1, False)
+        >>> grad, indices = tp.tensor([[1.0], [2.0], [4.0]]), tp.tensor([1, 1, 0])
+        >>> tp.ops.tp.embedding_dense_backward(grad, indices, 3, -1, False)
         tensor([[4.],
                 [3.],
                 [0.]])

@@ -30,7 +30,8 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
 
     Example:
         >>> import tensorplay as tp
-        >>> tp.native_dropout(tp.ones(2), 0.5, False)
+        >>> result, mask = tp.native_dropout(tp.ones(2), 0.5, False)
+        >>> result, mask
         (tensor([1., 1.]), tensor([True, True]))
 
     """
@@ -47,7 +48,7 @@ def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: float) -> 
 
     Example:
         >>> import tensorplay as tp
-        >>> tp.native_dropout_backward(tp.ones(2), tp.tensor([True, False]), 2.0)
+        >>> tp.ops.tp.native_dropout_backward(tp.ones(2), tp.tensor([True, False]), 2.0)
         tensor([2., 0.])
 
     """

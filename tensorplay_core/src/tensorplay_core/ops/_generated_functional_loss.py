@@ -226,8 +226,8 @@ def binary_cross_entropy_with_logits(
 
     Example:
         >>> import tensorplay as tp
-        >>> tp.nn.functional.binary_cross_entropy_with_logits(tp.tensor([0.0, -100.0]), tp.tensor([1.0, 1.0]),
-            reduction="none")
+        >>> logits, target = tp.tensor([0.0, -100.0]), tp.ones(2)
+        >>> tp.nn.functional.binary_cross_entropy_with_logits(logits, target, reduction="none")
         tensor([  0.6931, 100.0000])
 
     """
@@ -285,8 +285,8 @@ def gaussian_nll_loss(
 
     Example:
         >>> import tensorplay as tp
-        >>> tp.nn.functional.gaussian_nll_loss(tp.tensor([1.0, 2.0]), tp.tensor([1.0, 4.0]), tp.tensor([1.0,
-            1.0]))
+        >>> mean, target = tp.tensor([1.0, 2.0]), tp.tensor([1.0, 4.0])
+        >>> tp.nn.functional.gaussian_nll_loss(mean, target, tp.ones(2))
         tensor(1.)
 
     """
@@ -345,8 +345,8 @@ def hinge_embedding_loss(
 
     Example:
         >>> import tensorplay as tp
-        >>> tp.nn.functional.hinge_embedding_loss(tp.tensor([0.5, 0.25]), tp.tensor([1.0, -1.0]),
-            reduction="none")
+        >>> x, target = tp.tensor([0.5, 0.25]), tp.tensor([1.0, -1.0])
+        >>> tp.nn.functional.hinge_embedding_loss(x, target, reduction="none")
         tensor([0.5000, 0.7500])
 
     """
@@ -378,8 +378,8 @@ def margin_ranking_loss(
 
     Example:
         >>> import tensorplay as tp
-        >>> tp.nn.functional.margin_ranking_loss(tp.tensor([1.0, 2.0]), tp.tensor([3.0, 0.0]), tp.tensor([1.0,
-            1.0]), reduction="none")
+        >>> a, b = tp.tensor([1.0, 2.0]), tp.tensor([3.0, 0.0])
+        >>> tp.nn.functional.margin_ranking_loss(a, b, tp.ones(2), reduction="none")
         tensor([2., 0.])
 
     """
@@ -409,8 +409,8 @@ def cosine_embedding_loss(
 
     Example:
         >>> import tensorplay as tp
-        >>> tp.nn.functional.cosine_embedding_loss(tp.tensor([[1.0, 0.0]]), tp.tensor([[0.0, 1.0]]),
-            tp.tensor([1.0]))
+        >>> a, b = tp.tensor([[1.0, 0.0]]), tp.tensor([[0.0, 1.0]])
+        >>> tp.nn.functional.cosine_embedding_loss(a, b, tp.ones(1))
         tensor(1.)
 
     """
@@ -446,8 +446,8 @@ def triplet_margin_loss(
 
     Example:
         >>> import tensorplay as tp
-        >>> tp.nn.functional.triplet_margin_loss(tp.tensor([[0.0, 0.0]]), tp.tensor([[3.0, 4.0]]),
-            tp.tensor([[0.0, 5.0]]), eps=0.0)
+        >>> anchor, near, far = tp.zeros(1, 2), tp.tensor([[3.0, 4.0]]), tp.tensor([[0.0, 5.0]])
+        >>> tp.nn.functional.triplet_margin_loss(anchor, near, far, eps=0.0)
         tensor(1.)
 
     """
