@@ -1,4 +1,4 @@
-"""safetensors files: the same tensors back, what other libraries read and write, damage, and failures that lose nothing."""
+"""safetensors files: the same tensors back, what others read and write, damage, and failures that lose nothing."""
 
 from __future__ import annotations
 
