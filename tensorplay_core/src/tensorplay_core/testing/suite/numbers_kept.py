@@ -48,8 +48,8 @@ def _keeps(subject: Subject, op: Operator, dtype: str) -> None:
         raise Skip
     given = Made(subject, op, case).args
     try:
-        for number in (2, 3):
-            args, kwargs = _with_number(op, given, case.kwargs, float(number) if dtype == "float32" else number)
+        for tried in (2, 3):
+            args, kwargs = _with_number(op, given, case.kwargs, float(tried) if dtype == "float32" else tried)
             op.function(*args, **kwargs)
     except TensorPlayError:  # only some numbers mean anything to it
         raise Skip from None
