@@ -72,6 +72,10 @@ DIFFERENT |= dict.fromkeys(
 )
 DIFFERENT |= {(f"{name}_", sample): reason for (name, sample), reason in DIFFERENT.items() if f"{name}_" in OPERATORS}
 DIFFERENT_DTYPES = {
+    **dict.fromkeys(
+        [("scatter_reduce_.two", dtype) for dtype in ("complex64", "complex128")],
+        "PyTorch has no gradient of it for complex numbers",
+    ),
     ("square", "bool"): "the product of bools is bool; PyTorch computes a power, which is an int64",
     ("hardsigmoid", "float64"): "PyTorch multiplies its gradient by 1 / 6 in single precision",
     ("hardsigmoid_", "float64"): "PyTorch multiplies its gradient by 1 / 6 in single precision",
