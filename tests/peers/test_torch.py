@@ -190,6 +190,10 @@ DIFFERENT_DTYPES = {
         ("einsum", dtype): "the result has the dtype of the operands; PyTorch's is int64 where a single one is summed"
         for dtype in ("bool", "uint8", "int8")
     },
+    **dict.fromkeys(
+        [("scatter_reduce_.two", dtype) for dtype in ("complex64", "complex128")],
+        "PyTorch has no gradient of it for complex numbers",
+    ),
     ("square", "bool"): "the product of bools is bool; PyTorch computes a power, which is an int64",
     ("any", "uint8"): "the result is bool; PyTorch's is uint8",
     ("all", "uint8"): "the result is bool; PyTorch's is uint8",
