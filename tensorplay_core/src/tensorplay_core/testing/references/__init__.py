@@ -14,6 +14,7 @@ from typing import Any
 from tensorplay_core.testing.references import (
     activation,
     attention,
+    classes,
     creation,
     indexing,
     linalg,
@@ -38,6 +39,7 @@ _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 _FAMILIES = (
     activation,
     attention,
+    classes,
     creation,
     indexing,
     linalg,
