@@ -361,6 +361,13 @@ def cross_entropy_backward(grad: Any, x: Any, target: Any, ignored: int, smoothi
     return (torch.softmax(x, 1) - hot * (1 - smoothing) - smoothing / x.shape[1]) * grad[:, None] * kept
 
 
+def embedded_backward(grad: Any, indices: Any, count: int, padding: int, by_count: bool) -> Any:
+    places = indices.reshape(-1)
+    rows = grad.reshape(places.numel(), grad.shape[-1]) * (places != padding)[:, None]
+    result = torch.zeros(count, grad.shape[-1], dtype=grad.dtype).index_add(0, places, rows)
+    return result / torch.bincount(places, minlength=count).clamp(min=1)[:, None] if by_count else result
+
+
 FUNCTIONAL = (
     *("batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"),
     *("binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "gaussian_nll_loss"),
@@ -420,7 +427,7 @@ REFERENCES: dict[str, Any] = {
     "_embedding": lambda weight, indices, padding, by_count: torch.nn.functional.embedding(
         indices, weight, padding if padding >= 0 else None, scale_grad_by_freq=by_count
     ),
-    "embedding_dense_backward": torch.ops.aten.embedding_dense_backward,
+    "embedding_dense_backward": embedded_backward,  # the derivative of PyTorch's own refuses some shapes
     "native_dropout_backward": torch.ops.aten.native_dropout_backward,
     **ARRANGED,
     **{
