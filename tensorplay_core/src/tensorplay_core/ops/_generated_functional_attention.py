@@ -48,7 +48,9 @@ def embedding(
     """
     try:
         if not active.special:
-            return input._type.k_embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)  # type: ignore[no-any-return]
+            return input._type.k_embedding(  # type: ignore[no-any-return]
+                input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]

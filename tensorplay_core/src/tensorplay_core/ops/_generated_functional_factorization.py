@@ -110,7 +110,7 @@ def linalg_cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool
     Example:
         >>> import tensorplay as tp
         >>> tp.linalg.cholesky_ex(tp.tensor([[1.0, 2.0], [2.0, 1.0]])).info
-        tensor(2, dtype=int32)
+        tensor(2, dtype=tensorplay.int32)
 
     """
     return call(  # type: ignore[no-any-return]
