@@ -194,7 +194,7 @@ def _attach(node: Plan, function: NativeFunction, names: Mapping[str, str], edge
 
 
 def return_lines(text: str, deeper: int = 0) -> list[str]:
-    """Returns the statement that returns a call's result, which the type checker takes for Any; ``deeper`` columns in."""
+    """Returns the statement that returns a call's result, which the type checker takes for Any."""
     ignore = "  # type: ignore[no-any-return]"
     head, _, arguments = text.partition("(")
     if len(text) + deeper <= 76:
