@@ -223,5 +223,7 @@ def scaled_dot_product_attention(
 
     """
     return call(  # type: ignore[no-any-return]
-        SCALED_DOT_PRODUCT_ATTENTION, (query, key, value, attn_mask, dropout_p, is_causal), {"scale": scale, "enable_gqa": enable_gqa}
+        SCALED_DOT_PRODUCT_ATTENTION,
+        (query, key, value, attn_mask, dropout_p, is_causal),
+        {"scale": scale, "enable_gqa": enable_gqa},
     )

@@ -132,7 +132,20 @@ def convolution_backward(
 
     """
     return call(  # type: ignore[no-any-return]
-        CONVOLUTION_BACKWARD, (grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask)
+        CONVOLUTION_BACKWARD,
+        (
+            grad_output,
+            input,
+            weight,
+            bias_sizes,
+            stride,
+            padding,
+            dilation,
+            transposed,
+            output_padding,
+            groups,
+            output_mask,
+        ),
     )
 
 

@@ -576,7 +576,8 @@ def avg_pool2d_backward(
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]
-        AVG_POOL2D_BACKWARD, (grad_output, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+        AVG_POOL2D_BACKWARD,
+        (grad_output, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
     )
 
 
@@ -721,7 +722,8 @@ def avg_pool3d_backward(
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]
-        AVG_POOL3D_BACKWARD, (grad_output, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+        AVG_POOL3D_BACKWARD,
+        (grad_output, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
     )
 
 

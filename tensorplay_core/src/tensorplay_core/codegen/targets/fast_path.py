@@ -6,6 +6,7 @@ ns, and the whole of a call has to stay near twice NumPy's own 190 ns.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from tensorplay_core.codegen.context import CodegenContext, constant, indent, tuple_lines, wrapped
@@ -199,7 +200,19 @@ def return_lines(text: str, deeper: int = 0) -> list[str]:
     head, _, arguments = text.partition("(")
     if len(text) + deeper <= 76:
         return [f"return {text}{ignore}"]
-    return [f"return {head}({ignore}", f"    {arguments[:-1]}", ")"]
+    inside = arguments[:-1]
+    if len(inside) + deeper <= 110:
+        return [f"return {head}({ignore}", f"    {inside}", ")"]
+    parts = re.split(r", (?=[({])", inside)  # the operator, its positional arguments, its keywords
+    body = [line for part in parts for line in _broken(part, deeper)]
+    return [f"return {head}({ignore}", *indent(body), ")"]
+
+
+def _broken(part: str, deeper: int) -> list[str]:
+    """Returns one argument of a call as one line or, a tuple that is too long, as several."""
+    if len(part) + deeper <= 106 or not part.startswith("("):
+        return [f"{part},"]
+    return wrapped("(", part[1:-1].split(", "), "),", 106 - deeper)
 
 
 def slow_call(
