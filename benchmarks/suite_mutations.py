@@ -2,7 +2,7 @@
 
 Each mutation is made in a copy of the package, which the suite then runs over, on devices that come through the changed
 line: ``loopback`` (the kernels over NumPy), ``strict`` (over array-api-strict, without NumPy's spellings and as if its
-arrays were immutable), ``narrow`` (the same with 32 bits and arrays that can be written to), ``fixed`` (NumPy, as if
+arrays were immutable), ``narrow`` (the same with 32 bits), ``fixed`` (NumPy, as if
 its arrays were immutable) or ``cpu``, which has bfloat16. A first run with marked statements says which operators reach
 which line, so that a mutation costs seconds. One that lives through ``--quick`` is tried with the whole suite.
 
@@ -49,7 +49,7 @@ OTHERS = ("tensorplay", "tensorplay_core", "tensorplay_composite", "tensorplay_c
 ONLY = {
     NARROW: ("arrays/_support.py", "arrays/creation.py", "arrays/device.py"),
     FIXED: ("arrays/creation.py", "arrays/device.py", "arrays/scatter.py"),
-    CPU: ("arrays/random.py",),
+    CPU: ("arrays/random.py", "arrays/device.py"),
 }
 """Devices after the first that are there for the sake of some files."""
 LONG = "memory"
@@ -253,6 +253,23 @@ def experiment(args: argparse.Namespace) -> tuple[list[Verdict], list[Identity]]
     return sorted(verdicts), old
 
 
+def unreached(args: argparse.Namespace) -> list[str]:
+    """Returns the statements that no operator of any device comes through, a mutation of which cannot be noticed."""
+    laboratory = Laboratory(args.package, args.seed, args.op or None, quick=True, trust=True)
+    try:
+        with Bar(0), ThreadPoolExecutor(args.jobs) as pool:
+            list(pool.map(laboratory.explore, laboratory.devices))
+        found = {(one.file, one.statement, one.function): one for one in sites(laboratory.source, laboratory.pattern)}
+        reached = set().union(*(places for device in laboratory.reached.values() for places in device.values()))
+        return [
+            f"{file}:{statement} {function}"
+            for file, statement, function in sorted(found)
+            if statement and f"{file}:{statement}" not in reached
+        ]
+    finally:
+        laboratory.close()
+
+
 def reaches(laboratory: Laboratory, one: Mutation) -> bool:
     place = f"{one.file}:{one.statement}"
     return any(
@@ -313,10 +330,14 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at once")
     parser.add_argument("--least", type=float, default=0.95, help="the ratio below which the exit code is 1 (0.95)")
     parser.add_argument("--entries", action="store_true", help="print survivors that nobody has judged as entries")
+    parser.add_argument("--unreached", action="store_true", help="only print the statements that nobody reaches")
     parser.add_argument("--json", action="store_true", help="print plain values")
     parser.add_argument("--verbose", action="store_true", help="print each mutation, also those that are killed")
     args = parser.parse_args()
     args.seed = secrets.randbits(16) if args.seed is None else args.seed
+    if args.unreached:
+        print("\n".join(unreached(args)))
+        return
     begin = time.perf_counter()
     verdicts, old = experiment(args)
     found = report(verdicts, time.perf_counter() - begin)

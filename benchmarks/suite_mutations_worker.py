@@ -23,15 +23,13 @@ LOADING = "loading"
 STRICT = "strict"
 """The devices over array-api-strict: no NumPy spellings, arrays that count as immutable, and :func:`loosened`."""
 NARROW = "narrow"
-"""A device over the same with dtypes of 32 bits and fewer, whose arrays can be written to."""
+"""A device over the same with dtypes of 32 bits and fewer."""
 FIXED = "fixed"
 """A device over NumPy whose arrays must not be written to, though they have strides, and zeros among them."""
 NARROW_DTYPES = ("bool", "uint8", "uint16", "uint32", "int8", "int16", "int32", "float32", "complex64")
 
 SLOWEST, FEW = ("index_backward", "large"), 3
 """What takes those without a scatter two thirds of the time: left out where more than a few are checked."""
-STRIDED = ("as_strided", "diagonal", "as_strided_scatter", "diagonal_scatter")
-"""What a device whose arrays can be written to and have no strides gives copies of, and should give views."""
 
 
 def main() -> None:
@@ -62,7 +60,6 @@ def run(asked: dict[str, Any], reached: set[str], found: dict[str, list[str]]) -
             tp.backends.from_namespace(loosened(), STRICT, device_count=2)
     elif name == NARROW:
         xp = loosened()
-        xp.may_share_memory = lambda a, b: numpy.may_share_memory(a._array, b._array)
         tp.backends.from_namespace(xp, NARROW, dtypes={name: getattr(xp, name) for name in NARROW_DTYPES})
     elif name == FIXED:
         tp.backends.from_namespace(numpy, FIXED, mutable=False)
@@ -72,8 +69,6 @@ def run(asked: dict[str, Any], reached: set[str], found: dict[str, list[str]]) -
     found[LOADING] = sorted(reached)
     wanted = [*checks.ON_THE_DEVICE, *known] if asked["names"] is None else asked["names"]
     for one in wanted:
-        if name == NARROW and one in STRIDED:
-            continue
         reached.clear()
         if one in checks.ON_THE_DEVICE:
             outcomes = checks.check_device(one, subject, gaps)

@@ -20,7 +20,7 @@ import pytest
 
 import tensorplay as tp
 from tensorplay_composite.arrays import ArrayDevice, kernels
-from tensorplay_composite.arrays._support import Support, writes_reach
+from tensorplay_composite.arrays._support import Support
 from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.plugins.lifecycle import MANAGER
 from tensorplay_core.testing.samples import samples
@@ -173,8 +173,9 @@ def test_casts_that_the_standard_does_not_have(device):
 
 
 def test_what_a_module_can_do_is_tried_and_what_it_has_is_asked():
-    assert writes_reach(np) == (True, True)
-    assert writes_reach(array_api_strict)[0] is False  # it has slices that share memory, and nothing that says so
+    assert ArrayDevice(np).mutable and ArrayDevice(np).views
+    with pytest.raises(tp.ArgumentError, match=r"(?s)array_api_strict .*no strides.*leave mutable out"):
+        ArrayDevice(array_api_strict, mutable=True)
     plain = kernels(np)
     assert plain["add"] is np.add and plain["lt"] is np.less and plain["maximum"] is np.maximum
     device = ArrayDevice(array_api_strict)

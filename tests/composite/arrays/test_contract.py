@@ -44,7 +44,7 @@ def test_signature_binds_in_the_contracts_order(k, name):
     named = list(signature.parameters)
     own = inspect.isfunction(kernel)
     if own:
-        assert named[: len(positional)] == positional
+        assert [one.removesuffix("_") for one in named[: len(positional)]] == [*positional]  # from_, a word of Python
     keywords = {argument.name for argument in schema.keyword_only}
     if not keywords <= set(named):
         assert record.get("composite", "none") != "none", f"{name} omits {keywords - set(named)} and has no Composite"
@@ -57,5 +57,6 @@ def test_defaults_are_the_contracts(k, name):
         return
     parameters = inspect.signature(k[name]).parameters
     for argument in schema.positional:
-        has = parameters[argument.name].default is not inspect.Parameter.empty
+        own = argument.name if argument.name in parameters else f"{argument.name}_"
+        has = parameters[own].default is not inspect.Parameter.empty
         assert has == (argument.default is not None), argument.name

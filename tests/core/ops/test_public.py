@@ -18,7 +18,7 @@ from tensorplay_core import errors, public
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = ("README.md", "CONTRIBUTING.md")
-MODULES = {"accelerator", "autograd", "backends", "errors", "library", "nn", "profiler", "testing", "utils"}
+MODULES = {"accelerator", "autograd", "backends", "errors", "library", "linalg", "nn", "profiler", "testing", "utils"}
 """The modules among the public names; ``ops`` is an object."""
 LAZY = {
     *("accelerator", "backends", "explain", "get_rng_state", "initial_seed", "is_anomaly_check_nan_enabled"),

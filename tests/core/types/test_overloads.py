@@ -142,7 +142,7 @@ def test_an_exact_overload_settles_what_two_others_leave_open() -> None:
         ("f(Tensor self, int from) -> Tensor", [T], {"from": "int"}, True),
         ("f(Tensor self, int axis) -> Tensor", [T], {"axis": "int"}, True),
         ("f(Tensor self, int dim) -> Tensor", [T, "bool"], {}, False),  # as everywhere, True is no dim
-        ("f(Tensor self, Tensor other) -> Tensor", [T, "int"], {}, False),  # a number is never a tensor here
+        ("f(Tensor self, Tensor other) -> Tensor", [T, "int"], {}, True),  # a number stands for a tensor
         ("f(Tensor[] tensors) -> Tensor", ["[tensor, None]"], {}, False),
         ("f(Tensor?[] tensors) -> Tensor", ["[tensor, None]"], {}, True),
         ("f(Tensor self, int[] size) -> Tensor", [T, "int", "int"], {}, True),

@@ -61,7 +61,7 @@ class Support:
         xp: the module.
         numpy_rules: it takes what NumPy takes (bool in arithmetic, any indices, slices out of range) and is fast at it;
             the kernels that ask for less are for all others.
-        mutable: arrays can be written to, and a write to a slice reaches the array; see :func:`writes_reach`.
+        mutable: arrays can be written to, and a write to any view reaches the array, as with NumPy.
         kind: mapping from a native dtype to its kind: bool, int, uint, half, float, complex.
         cast: ``cast(array, dtype)``, a new array; complex to real drops the imaginary part.
         sum: ``sum(array, axis, keepdims, dtype=None)``.
@@ -74,8 +74,8 @@ class Support:
     def __init__(self, xp: Any, mutable: bool | None = None, dtypes: Mapping[str, Any] | None = None) -> None:
         """See the class; ``dtypes`` are the only ones to use, where they are given."""
         self.xp = xp
-        self.mutable = all(writes_reach(xp)) if mutable is None else mutable
         self.numpy_rules = numpy_rules(xp)
+        self.mutable = self.numpy_rules if mutable is None else mutable
         self.kind = kind = _KindOf()
         self._natives: dict[str, Any] = dict(dtypes or {})
         self._only = None if dtypes is None else frozenset(dtypes)
@@ -220,29 +220,6 @@ def module_label(xp: Any) -> str:
 def numpy_rules(xp: Any) -> bool:
     """Whether a module is NumPy or its twin CuPy, rather than one with some of the same functions."""
     return hasattr(xp, "ndarray") and hasattr(xp, "may_share_memory") and hasattr(xp.add, "reduce")
-
-
-def writes_reach(xp: Any) -> tuple[bool, bool]:
-    """Returns whether a module's arrays can be written to, and whether a write to a slice reaches the array.
-
-    Of NumPy and CuPy both are known; of others they are tried. A module that cannot say which arrays share memory
-    counts as one whose arrays must not be written to: the array API standard leaves open what a write would change.
-
-    Example:
-        >>> import numpy
-        >>> writes_reach(numpy)
-        (True, True)
-    """
-    if numpy_rules(xp):  # and CuPy can be bound where there is no GPU to try anything on
-        return True, True
-    array = xp.zeros((2,))
-    try:
-        array[0] = 1
-    except Exception:  # each module has an error of its own for it
-        return False, False
-    part = array[1:]
-    part[...] = 2
-    return hasattr(xp, "may_share_memory"), bool(array[1] == 2)
 
 
 def dims_of(dim: int | tuple[int, ...] | list[int] | None) -> int | tuple[int, ...] | None:

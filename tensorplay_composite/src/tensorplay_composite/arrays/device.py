@@ -11,11 +11,11 @@ import operator
 from collections.abc import Mapping
 from typing import Any
 
-from tensorplay_composite.arrays._support import Support, module_label, silent, writes_reach
+from tensorplay_composite.arrays._support import Support, module_label, numpy_rules, silent
 from tensorplay_composite.arrays.random import HostRandom
 from tensorplay_composite.arrays.view import storage_of
 from tensorplay_core.dispatch.device_api import DeviceAPI
-from tensorplay_core.errors import ShapeError
+from tensorplay_core.errors import ArgumentError, ShapeError, fix
 
 NAMES = (
     *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
@@ -49,8 +49,9 @@ class ArrayDevice(DeviceAPI):
         xp: the array module.
         dtypes: dtype name to native dtype; by default every one that the module has.
         shares_memory_with_host: its arrays are NumPy arrays that ``Tensor.numpy()`` may hand out.
-        mutable: arrays can be written to; by default what :func:`writes_reach` finds out. Where they cannot, a write
-            to a tensor gives it another array, and core does the same to every tensor that is a view of it.
+        mutable: arrays can be written to, and a write to any view reaches the array; by default true of NumPy and CuPy,
+            and of no other module: without strides, ``as_strided`` and ``diagonal`` are copies. Where they cannot, a
+            write to a tensor gives it another array, and core does the same to every tensor that is a view of it.
         views: slices share memory with their array; by default likewise.
         name: what a person calls the device; by default the module's name and version.
 
@@ -73,9 +74,14 @@ class ArrayDevice(DeviceAPI):
         views: bool | None = None,
         name: str | None = None,
     ) -> None:
-        can_write, has_views = writes_reach(xp)
-        self.mutable = can_write if mutable is None else mutable
-        self.views = has_views and self.mutable if views is None else views
+        if mutable and not numpy_rules(xp):
+            raise ArgumentError(
+                f"mutable=True: the arrays of {module_label(xp)} have no strides as NumPy's have, so as_strided and "
+                "diagonal give copies, and what is written to those would be lost"
+                + fix("leave mutable out: what cannot be written to is replaced, and its views with it")
+            )
+        self.mutable = numpy_rules(xp) if mutable is None else mutable
+        self.views = self.mutable if views is None else views
         support = Support(xp, self.mutable)
         self.xp = xp
         self.dtypes = dict(native_dtypes(xp) if dtypes is None else dtypes)
@@ -135,6 +141,17 @@ class ArrayDevice(DeviceAPI):
 
         return numpy.array(array)
 
+    def from_buffer(self, buffer: Any, dtype: Any, shape: tuple[int, ...]) -> Any:
+        """Returns an array over the memory of a buffer, or over a copy where the module's arrays are no host memory."""
+        import numpy
+
+        host = numpy.frombuffer(buffer, dtype=dtype).reshape(shape)
+        return host if self.shares_memory_with_host else self.from_host(host, 0)
+
+    def from_dlpack(self, lender: Any) -> Any:
+        """Returns an array over memory that another library lends."""
+        return self.xp.from_dlpack(lender)
+
     def cast(self, array: Any, dtype: Any) -> Any:
         """Returns a new array in ``dtype``; complex to real drops the imaginary part."""
         return self._support.cast(array, dtype)
@@ -185,6 +202,10 @@ class ArrayDevice(DeviceAPI):
     def manual_seed(self, seed: int) -> None:
         """Seeds the device's random numbers."""
         self.random.manual_seed(seed)
+
+    def new_generator(self, seed: int) -> HostRandom:
+        """Returns random numbers apart from the device's own, which its kernels take as ``generator``."""
+        return HostRandom(seed)
 
     def get_rng_state(self, index: int) -> bytes:
         """Returns the state of the random numbers of device ``index``."""

@@ -90,7 +90,7 @@ def sums(xp: Any, support: Support, places: Kernel) -> Kernels:
             check_picked("index_put_", tuple(values.shape), tuple(self.shape))
         if not support.mutable:
             return replaced_at(self, indices, values, accumulate)
-        if accumulate or not support.numpy_rules:
+        if accumulate:
             self[...] = replaced_at(self, indices, values, accumulate)
             return self
         key = (*(_ALL if index is None else index for index in indices), ...)

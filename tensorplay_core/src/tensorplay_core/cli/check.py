@@ -41,9 +41,16 @@ MARGIN = 2
 )
 @click.option("--quick", is_flag=True, help="Fewer dtypes and samples, no second gradients.")
 @click.option("--seed", type=int, help="Repeat the run that printed this seed.")
+@click.option("--jobs", type=click.IntRange(1), help="How many processes; by default one a processor, and 1 with --op.")
 @json_option
 def check(
-    name: str | None, namespace: str | None, names: tuple[str, ...], quick: bool, seed: int | None, as_json: bool
+    name: str | None,
+    namespace: str | None,
+    names: tuple[str, ...],
+    quick: bool,
+    seed: int | None,
+    jobs: int | None,
+    as_json: bool,
 ) -> None:
     """Check a backend or an array module, operator by operator.
 
@@ -55,6 +62,7 @@ def check(
     Results are compared with references in Python's own arithmetic, on fresh random inputs. Exit code 1 where something
     fails that the backend does not declare as a gap, or nothing was checked.
     """  # noqa: D301  the backslash is click's mark for lines that are not to be folded, so it has to be read
+    from tensorplay_core.cli import check_jobs
     from tensorplay_core.testing.suite import checks
     from tensorplay_core.testing.suite.subject import Subject
 
@@ -64,8 +72,13 @@ def check(
     subject = Subject(name, seed=seed, quick=quick, profile=checks.profile_of(name))
     begin = time.perf_counter()
     steps = checks.steps(operators, device=not names, quick=quick)
+    jobs = jobs or (1 if names else check_jobs.default_jobs())
     with Checking(len(steps)) as checking:
-        found = list(checks.run(subject, operators, device=not names, started=checking))
+        if jobs > 1:
+            run = check_jobs.Run(name, namespace, subject.seed, quick)
+            found = list(check_jobs.outcomes(run, [*operators], steps, jobs, checking))
+        else:
+            found = list(checks.run(subject, operators, device=not names, started=checking))
     report = Report(name, subject, found, time.perf_counter() - begin, namespace)
     if as_json:
         print_json(report.as_dict())

@@ -27,8 +27,13 @@ BODY_CHECKS = """\
 """
 PACKAGES = {"ops": "tensorplay_core.ops", "autocast": "tensorplay_core.autocast"}
 PACKAGE = Path(__file__).resolve().parent.parent
-HANDWRITTEN = ("creation.py", "indexing.py", "conversion.py")
+HANDWRITTEN = (
+    "creation.py", "indexing.py", "conversion.py", "comparison.py", "products.py", "convolution.py", "joining.py",
+    "random.py",
+)  # fmt: skip
 """Modules of ``ops/`` whose public functions take the place of generated ones."""
+NN_FUNCTIONS = ("nn_functional.py",)
+"""Modules of ``ops/`` whose public functions are in ``tp.nn.functional`` alone, in the place of what ``tp`` has."""
 TENSOR_MEMBERS = ("to", "detach", "backward", "requires_grad")
 _TENSOR = Type(BaseType.TENSOR)
 
@@ -166,6 +171,16 @@ class CodegenContext:
             for name in public_functions(self.ops / module)
         }
 
+    @cached_property
+    def nn_functions(self) -> dict[str, str]:
+        """Name of a function that is in ``tp.nn.functional`` alone to the dotted module that has it."""
+        modules = () if self.plugin is not None else NN_FUNCTIONS
+        return {
+            name: f"{PACKAGES['ops']}.{module.removesuffix('.py')}"
+            for module in modules
+            for name in public_functions(self.ops / module)
+        }
+
     def formula_module(self, function: str) -> str:
         """Returns the name by which a node's module knows where a function of a formula is.
 
@@ -228,7 +243,8 @@ class CodegenContext:
     def is_fast(self, function: NativeFunction) -> bool:
         """Whether the public function gets a fast path: one result of the promote rule's type, and plain tensors.
 
-        Of the operators that decompose the views have one: they do so at every call, recorded or not.
+        Of the operators that decompose the views and those of neural networks have one: they do so at every call,
+        recorded or not.
         """
         known = self._fast.get(function.qualified_name)
         if known is None:
@@ -239,19 +255,25 @@ class CodegenContext:
     def _fast(self) -> dict[str, bool]:
         return {}
 
+    def _is_told_apart(self, function: NativeFunction) -> bool:
+        """Whether a call without keywords means this record: it is the only one, or all others need a keyword."""
+        others = [f for f in self.overloads(function) if f.base_name != function.base_name]
+        return all(any(a.default is None for a in f.schema.keyword_only) for f in others)
+
     def _is_fast(self, function: NativeFunction) -> bool:
         schema = function.schema
+        decomposes = schema.is_view or ("nn" in function.tags and not schema.keyword_only)
         return (
-            (schema.is_view if function.composite == "implicit" else function.promote != "none")
-            and "creation" not in function.tags
-            and len(self.overloads(function)) == 1
+            (decomposes if function.composite == "implicit" else function.promote != "none")
+            and not {"creation", "random"} & {*function.tags}
+            and self._is_told_apart(function)
             and [r.type for r in schema.returns] == [_TENSOR]
             and schema.is_functional
             and bool(schema.positional)
             and schema.arguments[0].type == _TENSOR
             and all(a.alias is None for a in schema.arguments[1:])
             and all(a.default is not None for a in schema.keyword_only)
-            and all(a.type == _TENSOR or not a.type.holds_tensors for a in schema.positional)
+            and all(a.type.is_tensor or not a.type.holds_tensors for a in schema.positional)
             and not any(a.type.holds_tensors for a in schema.keyword_only)
             and function.name not in self.handwritten
         )

@@ -15,17 +15,34 @@ from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.ops._generated_schemas_view import (
     AS_STRIDED,
     AS_STRIDED_SCATTER,
+    BROADCAST_TO,
     CAT,
     CHUNK,
+    COLUMN_STACK,
     DIAGONAL,
     DIAGONAL_SCATTER,
+    DSPLIT_ARRAY,
+    DSPLIT_INT,
+    DSTACK,
     EXPAND,
     FLATTEN,
     FLIP,
+    FLIPLR,
+    FLIPUD,
+    HSPLIT_ARRAY,
+    HSPLIT_INT,
+    HSTACK,
     MOVEDIM,
     NARROW,
     PERMUTE,
+    RAVEL,
+    REPEAT,
+    REPEAT_INTERLEAVE_SELF_INT,
+    REPEAT_INTERLEAVE_SELF_TENSOR,
+    REPEAT_INTERLEAVE_TENSOR,
     RESHAPE,
+    ROLL,
+    ROT90,
     SELECT,
     SELECT_SCATTER,
     SLICE,
@@ -36,10 +53,17 @@ from tensorplay_core.ops._generated_schemas_view import (
     SQUEEZE,
     STACK,
     T,
+    TENSOR_SPLIT_INDICES,
+    TENSOR_SPLIT_SECTIONS,
+    TILE,
     TRANSPOSE,
     UNBIND,
     UNFLATTEN,
+    UNFOLD,
     UNSQUEEZE,
+    VSPLIT_ARRAY,
+    VSPLIT_INT,
+    VSTACK,
 )
 from tensorplay_core.ops.call import call
 from tensorplay_core.ops.frontend import pick, second_name, spread
@@ -1050,3 +1074,459 @@ def as_strided_scatter(
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(AS_STRIDED_SCATTER, (input, src, size, stride, storage_offset))  # type: ignore[no-any-return]
+
+
+def repeat(input: Tensor, *repeats_: int | Sequence[int], repeats: Sequence[int] | None = None) -> Tensor:
+    """tp.repeat(input, *repeats_, repeats=None) -> Tensor
+
+    A copy repeated ``repeats[d]`` times along each dim; more repeats than dims give new leading dims. ``tile``
+    takes
+    fewer too, and ``repeat_interleave`` repeats each element instead of the whole.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.tensor([1, 2]).repeat(2, 2)
+        tensor([[1, 2, 1, 2],
+                [1, 2, 1, 2]])
+
+    """
+    repeats = spread(repeats_, repeats, "repeat")
+    return call(REPEAT, (input, repeats))  # type: ignore[no-any-return]
+
+
+def tile(input: Tensor, *dims_: int | Sequence[int], dims: Sequence[int] | None = None) -> Tensor:
+    """tp.tile(input, *dims_, dims=None) -> Tensor
+
+    A copy repeated ``dims[d]`` times along each dim; of fewer numbers than dims they are those of the last dims.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.tile(tp.tensor([[1, 2], [3, 4]]), (2,))
+        tensor([[1, 2, 1, 2],
+                [3, 4, 3, 4]])
+
+    """
+    dims = spread(dims_, dims, "tile")
+    return call(TILE, (input, dims))  # type: ignore[no-any-return]
+
+
+@overload
+def repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Tensor: ...
+@overload
+def repeat_interleave(
+    input: Tensor,
+    repeats: Tensor,
+    dim: int | None = None,
+    *,
+    output_size: int | None = None,
+    axis: int | None = None,
+) -> Tensor: ...
+@overload
+def repeat_interleave(
+    input: Tensor,
+    repeats: int,
+    dim: int | None = None,
+    *,
+    output_size: int | None = None,
+    axis: int | None = None,
+) -> Tensor: ...
+def repeat_interleave(*args: Any, **kwargs: Any) -> Any:
+    """tp.repeat_interleave(repeats, *, output_size=None) -> Tensor
+
+    The index ``i``, ``repeats[i]`` times, for each ``i``.
+
+    repeat_interleave(input, repeats, dim=None, *, output_size=None, axis=None) -> Tensor
+
+    A copy with element ``i`` along ``dim`` repeated ``repeats[i]`` times; without ``dim`` the elements are seen
+    as one
+    dim. ``output_size``, the sum of ``repeats``, is checked where it is given.
+
+    repeat_interleave(input, repeats, dim=None, *, output_size=None, axis=None) -> Tensor
+
+    A copy with each element along ``dim`` repeated ``repeats`` times; without ``dim`` they are seen as one dim.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.repeat_interleave(tp.tensor([2, 0, 1]))
+        tensor([0, 0, 2])
+        >>> tp.repeat_interleave(tp.tensor([[1, 2], [3, 4]]), tp.tensor([1, 2]), dim=0)
+        tensor([[1, 2],
+                [3, 4],
+                [3, 4]])
+        >>> tp.tensor([1, 2]).repeat_interleave(2)
+        tensor([1, 1, 2, 2])
+
+    """
+    return pick(
+        "repeat_interleave",
+        (REPEAT_INTERLEAVE_TENSOR, REPEAT_INTERLEAVE_SELF_TENSOR, REPEAT_INTERLEAVE_SELF_INT),
+        args,
+        kwargs,
+    )
+
+
+def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] = ()) -> Tensor:
+    """tp.roll(input, shifts, dims=()) -> Tensor
+
+    A copy whose elements are moved by ``shifts`` along ``dims``; what leaves at one end comes in at the other.
+    Without
+    ``dims`` the elements are seen as one dim.
+
+    Gradients:
+        self: roll_backward(grad, shifts, dims)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.roll(tp.tensor([1, 2, 3, 4]), 1)
+        tensor([4, 1, 2, 3])
+        >>> tp.roll(tp.tensor([[1, 2], [3, 4], [5, 6]]), (1, -1), (0, 1))
+        tensor([[6, 5],
+                [2, 1],
+                [4, 3]])
+
+    """
+    try:
+        t = input._type
+        if not active.special:
+            r = t.k_roll(input._array, shifts, dims)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._edge = n = ROLL.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    shifts if shifts.__class__ is int else tuple(shifts),
+                    dims if dims.__class__ is int else tuple(dims),
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(ROLL, (input, shifts, dims))  # type: ignore[no-any-return]
+
+
+def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """tp.rot90(input, k=1, dims=(0, 1)) -> Tensor
+
+    A copy turned by ``k`` times 90 degrees in the plane of two dims, from the first towards the second.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.rot90(tp.tensor([[1, 2], [3, 4]]))
+        tensor([[2, 4],
+                [1, 3]])
+
+    """
+    return call(ROT90, (input, k, dims))  # type: ignore[no-any-return]
+
+
+def fliplr(input: Tensor) -> Tensor:
+    """tp.fliplr(input) -> Tensor
+
+    A copy with the order along dim 1, of left and right, reversed.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.fliplr(tp.tensor([[1, 2], [3, 4]]))
+        tensor([[2, 1],
+                [4, 3]])
+
+    """
+    return call(FLIPLR, (input,))  # type: ignore[no-any-return]
+
+
+def flipud(input: Tensor) -> Tensor:
+    """tp.flipud(input) -> Tensor
+
+    A copy with the order along dim 0, of up and down, reversed.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.flipud(tp.tensor([[1, 2], [3, 4]]))
+        tensor([[3, 4],
+                [1, 2]])
+
+    """
+    return call(FLIPUD, (input,))  # type: ignore[no-any-return]
+
+
+def broadcast_to(input: Tensor, *sizes: int | Sequence[int], size: Sequence[int] | None = None) -> Tensor:
+    """tp.broadcast_to(input, *sizes, size=None) -> Tensor
+
+    A view of another shape, with dims of size 1 repeated without copying; the same as ``expand``.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.broadcast_to(tp.tensor([1, 2, 3]), (2, 3))
+        tensor([[1, 2, 3],
+                [1, 2, 3]])
+
+    """
+    if size is None and len(sizes) > 1:
+        size = sizes  # type: ignore[assignment]
+    else:
+        size = spread(sizes, size, "broadcast_to")
+    try:
+        if not active.special:
+            return input._type.k_broadcast_to(input, size)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(BROADCAST_TO, (input, size))  # type: ignore[no-any-return]
+
+
+def ravel(input: Tensor) -> Tensor:
+    """tp.ravel(input) -> Tensor
+
+    All elements as one dim, in C order; a view where the memory allows.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.ravel(tp.tensor([[1, 2], [3, 4]]))
+        tensor([1, 2, 3, 4])
+
+    """
+    try:
+        if not active.special:
+            return input._type.k_ravel(input)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(RAVEL, (input,))  # type: ignore[no-any-return]
+
+
+def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """tp.unfold(input, dimension, size, step) -> Tensor
+
+    A view of all windows of ``size`` along ``dimension``, ``step`` apart: that dim counts the windows, and a new
+    last
+    dim runs inside one. Windows that overlap share memory.
+
+    Gradients:
+        self: unfold_backward(grad, self.shape, dimension, size, step)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.arange(5).unfold(0, 3, 2)
+        tensor([[0, 1, 2],
+                [2, 3, 4]])
+
+    """
+    try:
+        t = input._type
+        if not active.special:
+            r = t.k_unfold(input._array, dimension, size, step)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t
+            v = input._version
+            if v is None or not v[1] or active.grad_off:
+                share(input, y, UNFOLD, dimension, size, step)
+            else:
+                y._version = v
+                y._view = (input, UNFOLD, dimension, size, step)
+                v[1].append(ref(y))
+                if len(v[1]) > v[2]:
+                    prune(v)
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._edge = n = UNFOLD.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (input.shape, dimension, size, step)
+            else:
+                y._edge = None
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(UNFOLD, (input, dimension, size, step))  # type: ignore[no-any-return]
+
+
+def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """tp.hstack(tensors, *, out=None) -> Tensor
+
+    Joins tensors side by side, along dim 1; those of one dim or none along dim 0.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.hstack([tp.tensor([[1], [2]]), tp.tensor([[3], [4]])])
+        tensor([[1, 3],
+                [2, 4]])
+
+    """
+    return call(HSTACK, (tensors,), None, out)  # type: ignore[no-any-return]
+
+
+def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """tp.vstack(tensors, *, out=None) -> Tensor
+
+    Joins tensors below each other, along dim 0; those of one dim or none are rows.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.vstack([tp.tensor([1, 2]), tp.tensor([3, 4])])
+        tensor([[1, 2],
+                [3, 4]])
+
+    """
+    return call(VSTACK, (tensors,), None, out)  # type: ignore[no-any-return]
+
+
+row_stack = vstack
+
+
+def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """tp.dstack(tensors, *, out=None) -> Tensor
+
+    Joins tensors behind each other, along dim 2, each seen through ``atleast_3d``.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.dstack([tp.tensor([1, 2]), tp.tensor([3, 4])])
+        tensor([[[1, 3],
+                 [2, 4]]])
+
+    """
+    return call(DSTACK, (tensors,), None, out)  # type: ignore[no-any-return]
+
+
+def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """tp.column_stack(tensors, *, out=None) -> Tensor
+
+    Joins tensors along dim 1; those of one dim or none are columns.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.column_stack([tp.tensor([1, 2]), tp.tensor([[3, 4], [5, 6]])])
+        tensor([[1, 3, 4],
+                [2, 5, 6]])
+
+    """
+    return call(COLUMN_STACK, (tensors,), None, out)  # type: ignore[no-any-return]
+
+
+@overload
+def tensor_split(input: Tensor, sections: int, dim: int = 0, *, axis: int | None = None) -> tuple[Tensor, ...]: ...
+@overload
+def tensor_split(
+    input: Tensor,
+    indices: Sequence[int],
+    dim: int = 0,
+    *,
+    axis: int | None = None,
+) -> tuple[Tensor, ...]: ...
+def tensor_split(*args: Any, **kwargs: Any) -> Any:
+    """tp.tensor_split(input, sections, dim=0, *, axis=None) -> tuple[Tensor, ...]
+
+    A tuple of views of ``sections`` parts along ``dim``; the first are larger by one where they cannot be equal.
+
+    tensor_split(input, indices, dim=0, *, axis=None) -> tuple[Tensor, ...]
+
+    A tuple of views of the parts along ``dim`` between the given indices, as slices cut them.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.tensor_split(tp.arange(5), 3)
+        (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+        >>> tp.tensor_split(tp.arange(5), (1, 4))
+        (tensor([0]), tensor([1, 2, 3]), tensor([4]))
+
+    """
+    return pick("tensor_split", (TENSOR_SPLIT_SECTIONS, TENSOR_SPLIT_INDICES), args, kwargs)
+
+
+@overload
+def hsplit(input: Tensor, sections: int) -> tuple[Tensor, ...]: ...
+@overload
+def hsplit(
+    input: Tensor,
+    *indices_: int | Sequence[int],
+    indices: Sequence[int] | None = None,
+) -> tuple[Tensor, ...]: ...
+def hsplit(*args: Any, **kwargs: Any) -> Any:
+    """tp.hsplit(input, sections) -> tuple[Tensor, ...]
+
+    A tuple of views of equal parts along dim 1, or along dim 0 of a tensor of one dim.
+
+    hsplit(input, *indices_, indices=None) -> tuple[Tensor, ...]
+
+    A tuple of views of the parts between the given indices of dim 1, or of dim 0 of a tensor of one dim.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.hsplit(tp.arange(4), 2)
+        (tensor([0, 1]), tensor([2, 3]))
+        >>> tp.hsplit(tp.arange(4), (1,))
+        (tensor([0]), tensor([1, 2, 3]))
+
+    """
+    return pick("hsplit", (HSPLIT_INT, HSPLIT_ARRAY), args, kwargs)
+
+
+@overload
+def vsplit(input: Tensor, sections: int) -> tuple[Tensor, ...]: ...
+@overload
+def vsplit(
+    input: Tensor,
+    *indices_: int | Sequence[int],
+    indices: Sequence[int] | None = None,
+) -> tuple[Tensor, ...]: ...
+def vsplit(*args: Any, **kwargs: Any) -> Any:
+    """tp.vsplit(input, sections) -> tuple[Tensor, ...]
+
+    A tuple of views of equal parts along dim 0 of a tensor of two dims or more.
+
+    vsplit(input, *indices_, indices=None) -> tuple[Tensor, ...]
+
+    A tuple of views of the parts between the given indices of dim 0.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.vsplit(tp.tensor([[1, 2], [3, 4]]), 2)
+        (tensor([[1, 2]]), tensor([[3, 4]]))
+        >>> tp.vsplit(tp.tensor([[1, 2], [3, 4]]), (1,))
+        (tensor([[1, 2]]), tensor([[3, 4]]))
+
+    """
+    return pick("vsplit", (VSPLIT_INT, VSPLIT_ARRAY), args, kwargs)
+
+
+@overload
+def dsplit(input: Tensor, sections: int) -> tuple[Tensor, ...]: ...
+@overload
+def dsplit(
+    input: Tensor,
+    *indices_: int | Sequence[int],
+    indices: Sequence[int] | None = None,
+) -> tuple[Tensor, ...]: ...
+def dsplit(*args: Any, **kwargs: Any) -> Any:
+    """tp.dsplit(input, sections) -> tuple[Tensor, ...]
+
+    A tuple of views of equal parts along dim 2 of a tensor of three dims or more.
+
+    dsplit(input, *indices_, indices=None) -> tuple[Tensor, ...]
+
+    A tuple of views of the parts between the given indices of dim 2.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> [part.shape for part in tp.dsplit(tp.zeros(1, 2, 4), 2)]
+        [(1, 2, 2), (1, 2, 2)]
+        >>> [part.shape for part in tp.dsplit(tp.zeros(1, 2, 4), (1,))]
+        [(1, 2, 1), (1, 2, 3)]
+
+    """
+    return pick("dsplit", (DSPLIT_INT, DSPLIT_ARRAY), args, kwargs)

@@ -8,12 +8,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, overload
 
+from tensorplay_core.dispatch import active
+from tensorplay_core.dispatch.context import STATE
+from tensorplay_core.dispatch.tensor_type import Unresolved
 from tensorplay_core.ops._generated_schemas_indexing import (
+    INDEX_ADD_,
+    INDEX_COPY_,
+    INDEX_FILL__INT_SCALAR,
+    INDEX_FILL__INT_TENSOR,
     INDEX_PUT_,
     MASKED_FILL__SCALAR,
     MASKED_FILL__TENSOR,
     MASKED_SCATTER_,
+    PUT_,
     SCATTER_ADD_,
+    SCATTER_REDUCE__TWO,
     SCATTER__SRC,
     SCATTER__VALUE,
 )
@@ -79,3 +88,83 @@ def scatter_add_(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
     """
     return call(SCATTER_ADD_, (input, dim, index, src))  # type: ignore[no-any-return]
+
+
+def index_add_(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
+    """index_add_(input, dim, index, source, *, alpha=1) -> Tensor
+
+    Adds ``alpha`` times the slices of ``source`` to those of ``self`` that ``index`` names along ``dim``.
+
+    """
+    return call(INDEX_ADD_, (input, dim, index, source), {"alpha": alpha})  # type: ignore[no-any-return]
+
+
+def index_copy_(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """index_copy_(input, dim, index, source) -> Tensor
+
+    Writes the slices of ``source`` to the places of ``self`` that ``index`` names along ``dim``.
+
+    """
+    return call(INDEX_COPY_, (input, dim, index, source))  # type: ignore[no-any-return]
+
+
+@overload
+def index_fill_(input: Tensor, dim: int, index: Tensor, value: Number) -> Tensor: ...
+@overload
+def index_fill_(input: Tensor, dim: int, index: Tensor, value: Tensor) -> Tensor: ...
+def index_fill_(*args: Any, **kwargs: Any) -> Any:
+    """index_fill_(input, dim, index, value) -> Tensor
+
+    index_fill_(input, dim, index, value) -> Tensor
+
+    Writes to the first argument and returns it.
+
+    """
+    return pick("index_fill_", (INDEX_FILL__INT_SCALAR, INDEX_FILL__INT_TENSOR), args, kwargs)
+
+
+def put_(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """put_(input, index, source, accumulate=False) -> Tensor
+
+    The in-place form of :func:`put`: writes to ``input`` and returns it.
+
+    """
+    return call(PUT_, (input, index, source, accumulate))  # type: ignore[no-any-return]
+
+
+def scatter_reduce_(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Tensor:
+    """scatter_reduce_(input, dim, index, src, reduce, *, include_self=True) -> Tensor
+
+    The in-place form of :func:`scatter_reduce`: writes to ``input`` and returns it.
+
+    """
+    try:
+        t = input._type
+        v = input._version
+        if (
+            t is index._type
+            and t is src._type
+            and include_self is True
+            and not (active.special or active.inference or t.inference)
+            and (v is None or not v[1])
+            and (input._edge is None and index._edge is None and src._edge is None or active.grad_off and not STATE.get().grad)
+            and (index._array.shape == input._array.shape or not index._array.shape)
+            and (src._array.shape == input._array.shape or not src._array.shape)
+        ):
+            t.k_scatter_reduce___two(input._array, dim, index._array, src._array, reduce)
+            if v is not None:
+                v[0] += 1
+            return input
+    except (AttributeError, Unresolved):  # raised before anything is written
+        pass
+    return call(  # type: ignore[no-any-return]
+        SCATTER_REDUCE__TWO, (input, dim, index, src, reduce), {"include_self": include_self}
+    )

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any, overload
+
 from tensorplay_core.dispatch import active
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.tensor_type import Unresolved
@@ -12,6 +14,7 @@ from tensorplay_core.ops._generated_schemas_pointwise import (
     ADD_,
     COS_,
     DIV_,
+    DIV__TENSOR_MODE,
     EXPM1_,
     EXP_,
     LOG1P_,
@@ -32,6 +35,7 @@ from tensorplay_core.ops._generated_schemas_pointwise import (
 )
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
+from tensorplay_core.ops.frontend import pick
 from tensorplay_core.ops.typing_rules import scalar_like
 from tensorplay_core.tensor.tensor import Tensor
 
@@ -122,32 +126,19 @@ def mul_(input: Tensor, other: Tensor | Number) -> Tensor:
     return call(MUL_, (input, other))  # type: ignore[no-any-return]
 
 
-def div_(input: Tensor, other: Tensor | Number) -> Tensor:
+@overload
+def div_(input: Tensor, other: Tensor) -> Tensor: ...
+@overload
+def div_(input: Tensor, other: Tensor, *, rounding_mode: str | None) -> Tensor: ...
+def div_(*args: Any, **kwargs: Any) -> Any:
     """div_(input, other) -> Tensor
 
-    The in-place form of :func:`div`: writes to ``input`` and returns it.
+    div_(input, other, *, rounding_mode) -> Tensor
+
+    Writes to the first argument and returns it.
 
     """
-    if other.__class__ is not Tensor:
-        other = scalar_like(input, other)
-    try:
-        t = input._type
-        v = input._version
-        if (
-            other.__class__ is Tensor
-            and t is other._type
-            and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
-            and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
-            and (other._array.shape == input._array.shape or not other._array.shape)
-        ):
-            t.k_div_(input._array, other._array)
-            if v is not None:
-                v[0] += 1
-            return input
-    except (AttributeError, Unresolved):  # raised before anything is written
-        pass
-    return call(DIV_, (input, other))  # type: ignore[no-any-return]
+    return pick("div_", (DIV_, DIV__TENSOR_MODE), args, kwargs)
 
 
 def pow_(input: Tensor, exponent: Tensor | Number) -> Tensor:

@@ -108,3 +108,71 @@ NONZERO = operator(
     promises={"CPU": "nonzero", "CUDA": "nonzero"},
     differentiable=False,
 )
+ARGWHERE = operator(
+    "argwhere(Tensor self) -> Tensor",
+    promote="index",
+    composite="implicit",
+    promises={"Composite": "argwhere"},
+)
+TAKE_ALONG_DIM = operator(
+    "take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "take_along_dim"},
+)
+INDEX_ADD = operator(
+    "index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "index_add"},
+)
+INDEX_ADD_ = operator(
+    "index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor(a!)",
+    composite="implicit",
+    promises={"Composite": "index_add_"},
+)
+INDEX_COPY = operator(
+    "index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "index_copy"},
+)
+INDEX_COPY_ = operator(
+    "index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor source) -> Tensor(a!)",
+    composite="implicit",
+    promises={"Composite": "index_copy_"},
+)
+INDEX_FILL_INT_SCALAR = operator(
+    "index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "index_fill"},
+)
+INDEX_FILL_INT_TENSOR = operator(
+    "index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "index_fill"},
+)
+INDEX_FILL__INT_SCALAR = operator(
+    "index_fill_.int_Scalar(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)",
+    composite="implicit",
+    promises={"Composite": "index_fill_"},
+)
+INDEX_FILL__INT_TENSOR = operator(
+    "index_fill_.int_Tensor(Tensor(a!) self, int dim, Tensor index, Tensor value) -> Tensor(a!)",
+    composite="implicit",
+    promises={"Composite": "index_fill_"},
+)
+PUT = operator(
+    "put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "put"},
+)
+PUT_ = inplace(PUT)
+SCATTER_REDUCE_TWO = operator(
+    "scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, "
+    "bool include_self=True) -> Tensor",
+    shape="scatter_reduce",
+    promote="keep",
+    composite="explicit",
+    tags=("core",),
+    promises={"CPU": "scatter_reduce", "CUDA": "scatter_reduce", "Composite": "scatter_reduce"},
+    fast=True,
+)
+SCATTER_REDUCE__TWO = inplace(SCATTER_REDUCE_TWO)

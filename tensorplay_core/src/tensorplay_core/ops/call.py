@@ -260,6 +260,8 @@ def run_composite(
         if cell[0] == number:  # a kernel that writes by means of its own has not counted it
             count(cell)
     kernels.check_tensors(op, registration, result, args, kwargs)
+    if result.__class__ is tuple and (plan := plan_of(op)).returns == len(result) > 1:
+        return plan.result_class(list(result))  # named, as a backend's are
     return result
 
 

@@ -26,7 +26,7 @@ from tensorplay_core.tensor.version import Family, Path, Step, family_of
 from tensorplay_core.types import dtype as dt
 
 _SAME_ORDER = frozenset({"tp::reshape", "tp::squeeze", "tp::unsqueeze"})
-_BY_PLACES = frozenset({"tp::as_strided", "tp::diagonal", "tp::split_with_sizes", "tp::unbind"})
+_BY_PLACES = frozenset({"tp::as_strided", "tp::diagonal", "tp::split_with_sizes", "tp::unbind", "tp::unfold"})
 _WAYS_BACK = _SAME_ORDER | _BY_PLACES | {"tp::expand", "tp::permute", "tp::transpose", "tp::select", "tp::slice"}
 REMEDY = "build the result with tp.where or tp.cat; or clone() the part, to write to it alone."
 

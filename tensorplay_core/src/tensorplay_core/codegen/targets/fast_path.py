@@ -23,6 +23,8 @@ RESULT_TYPES = {
     "index": "index_type",
     "real": "real_type",
 }
+CONSTANTS = ("None", "True", "False")
+"""Defaults of which there is one, so that identity is the question."""
 
 
 def fast_body(
@@ -93,17 +95,20 @@ def _conditions(
     keywords: bool,
 ) -> list[str]:
     conditions = [f"t is {names[a.name]}._type" for a in typed[1:]]
+    optional = [names[a.name] for a in function.schema.positional if a.type.is_tensor and a.type.is_optional]
+    conditions += [f"({name} is None or t is {name}._type)" for name in optional]
     unpromoted = [a for a in function.schema.positional if a.name in NOT_PROMOTED]
     conditions += [f"{names[a.name]}._type is t.bool_type" for a in unpromoted]
     for argument in (*function.schema.positional, *(function.schema.keyword_only if keywords else ())):
         if argument.default is not None and (argument.kwarg_only or str(argument.type) in ("ScalarType?", "Device?")):
             name = names[argument.name]
-            is_none = argument.default.value is None
-            conditions.append(f"{name} is None" if is_none else f"{name} == {default_text(argument)}")
+            default = default_text(argument)
+            conditions.append(f"{name} {'is' if default in CONSTANTS else '=='} {default}")
     if "*out" in names and keywords:
         conditions.append(f"{names['*out']} is None")
     if derivative is None and not _never_differentiable(function):
         conditions += [f"{names[a.name]}._edge is None" for a in typed]
+        conditions += [f"({name} is None or {name}._edge is None)" for name in optional]
     return [*conditions, "not active.special"]  # a special type's slots stay unresolved, and so send the call away
 
 
@@ -112,12 +117,19 @@ def _never_differentiable(function: NativeFunction) -> bool:
 
 
 def _kernel_call(context: CodegenContext, function: NativeFunction, names: Mapping[str, str]) -> list[str]:
-    arguments = [f"{names[a.name]}._array" if a.type.is_tensor else names[a.name] for a in function.schema.positional]
+    arguments = [
+        _read(a, names[a.name], "_array") if a.type.is_tensor else names[a.name] for a in function.schema.positional
+    ]
     return [
         *wrapped(f"r = t.{context.slot_name(function)}(", arguments, ")", 108),
         "if r.__class__ is not t.array_class:",
         "    r = t.as_array(r)",
     ]
+
+
+def _read(argument: Argument, name: str, attribute: str) -> str:
+    """Returns the text that reads an attribute of a tensor, which may be None where its type says so."""
+    return f"None if {name} is None else {name}.{attribute}" if argument.type.is_optional else f"{name}.{attribute}"
 
 
 def _result(
@@ -137,7 +149,8 @@ def _result(
         return [*lines, "y._edge = None", *inference, "return y"]
     node = plan(derivative)
     edges = {name: f"n{i}" for i, name in enumerate(node.inputs)}
-    lines += [f"{edges[name]} = {names[name]}._edge" for name in node.inputs]
+    arguments = {a.name: a for a in function.schema.positional}
+    lines += [f"{edges[name]} = {_read(arguments[name], names[name], '_edge')}" for name in node.inputs]
     present = " or ".join(f"{edge} is not None" for edge in edges.values())
     present = f"({present})" if len(edges) > 1 else present
     lines.append(f"if {present} and (not active.grad_off or STATE.get().grad):")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from tensorplay_core.codegen.conflicts import Member
 from tensorplay_core.codegen.context import (
@@ -31,6 +31,7 @@ from tensorplay_core.codegen.signatures import (
     spread,
     takes_requires_grad,
 )
+from tensorplay_core.codegen.targets import inplace_flag
 from tensorplay_core.codegen.targets.fast_path import fast_body, return_lines, slow_call
 
 NAME = "functional"
@@ -143,10 +144,10 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
     yield "_generated_public.py", _public(context)
     nn = _nn(context)
     if nn or context.is_core:
-        yield (
-            "_generated_nn_functional.py",
-            _module('"""``tp.nn.functional``: the functions of neural networks."""', nn),
-        )
+        doc = '"""``tp.nn.functional``: the functions of neural networks."""'
+        yield "_generated_nn_functional.py", _module(doc, nn, *_with_flag(context))
+    for place in sorted({f.place for f in context.contract.functions if f.short_name != f.name}):
+        yield f"_generated_{place.removeprefix('tp.')}.py", _renamed(context, place)
 
 
 def _aliases(context: CodegenContext, function: NativeFunction) -> list[str]:
@@ -184,20 +185,31 @@ def _public(context: CodegenContext) -> str:
     functions = context.contract.functions
     names = {name for f in functions if is_generated(context, f) for name in (f.name, *_aliases(context, f))}
     names = {name for name in (*names, *context.handwritten, *_writing(context)) if is_public(context, name)}
+    names -= {f.name for f in functions if f.short_name != f.name}  # tp.linalg has linalg_det, as det
     offers = "``tp``" if context.is_core else f"``{context.packages['ops']}``"
     doc = f'"""The functions that {offers} offers."""'
     return _module(doc, {context.module("_generated_functional"): sorted(names)} if names else {})
 
 
-def _module(doc: str, modules: dict[str, list[str]]) -> str:
-    """Returns a module that only gathers names of others."""
+def _module(
+    doc: str,
+    modules: dict[str, list[str]],
+    imports: Sequence[str] = (),
+    definitions: Mapping[str, list[str]] | None = None,
+) -> str:
+    """Returns a module that gathers names of others, and may define some functions over them."""
     body = [HEADER + doc, "", "from __future__ import annotations", ""]
-    for module, names in sorted(modules.items()):
-        body += wrapped(f"from {module} import (", sorted(names, key=import_order), ")", 0)
-    everything = sorted(f'"{name}"' for names in modules.values() for name in names)
+    definitions = definitions or {}
+    gathered = [
+        "\n".join(wrapped(f"from {m} import (", sorted(n, key=import_order), ")", 0)) for m, n in modules.items()
+    ]
+    body += sorted([*imports, *gathered], key=lambda statement: statement.split()[1])
+    everything = sorted([f'"{name}"' for names in modules.values() for name in names] + [f'"{n}"' for n in definitions])
     if not everything:
         return "\n".join([*body, "__all__: list[str] = []"]) + "\n"
     body += ["", *wrapped("__all__ = [", everything, "]", 0)]
+    for lines in definitions.values():
+        body += ["", "", *lines]
     return "\n".join(body) + "\n"
 
 
@@ -211,16 +223,42 @@ def is_public(context: CodegenContext, name: str) -> bool:
 def _nn(context: CodegenContext) -> dict[str, list[str]]:
     """Returns what is in ``tp.nn.functional``: the functions of ``python_module: nn``, and those tagged so."""
     modules: dict[str, list[str]] = {}
+    for name, module in context.nn_functions.items():
+        modules.setdefault(module, []).append(name)
     for function in context.contract.functions:
-        if is_generated(context, function) and ("nn" in function.tags or function.python_module == "nn"):
-            names = modules.setdefault(context.module(f"_generated_functional_{function.family}"), [])
-            names += [function.name, *_aliases(context, function)]
+        if ("nn" not in function.tags and function.python_module != "nn") or function.name in context.nn_functions:
+            continue
+        if is_generated(context, function):
+            flag = inplace_flag.TAG in function.tags and function.inplace
+            kind, name = ("inplace", f"{function.name}_") if flag else ("functional", function.name)
+            names = modules.setdefault(context.module(f"_generated_{kind}_{function.family}"), [])
+            names += [name, *_aliases(context, function)]
+        elif function.name in context.handwritten and function is context.overloads(function)[0]:
+            modules.setdefault(context.handwritten[function.name], []).append(function.name)
     return modules
+
+
+def _with_flag(context: CodegenContext) -> tuple[list[str], dict[str, list[str]]]:
+    """Returns imports and definitions of the functions of ``tp.nn.functional`` that take ``inplace=``."""
+    functions = inplace_flag.flagged(context)
+    imports = inplace_flag.imports(context, functions) if functions else []
+    return imports, {f.name: inplace_flag.definition(f) for f in functions}
+
+
+def _renamed(context: CodegenContext, place: str) -> str:
+    """Returns a module of functions that have shorter names there: ``linalg_det`` is ``tp.linalg.det``."""
+    body = [HEADER + f'"""The functions of ``{place}``."""', "", "from __future__ import annotations", ""]
+    found = [f for f in context.contract.functions if f.place == place and is_generated(context, f)]
+    for family in sorted({f.family for f in found}):
+        names = sorted(f"{f.name} as {f.short_name}" for f in found if f.family == family)
+        body += wrapped(f"from {context.module(f'_generated_functional_{family}')} import (", names, ")", 0)
+    everything = sorted(f'"{f.short_name}"' for f in found)
+    return "\n".join([*body, "", *wrapped("__all__ = [", everything, "]", 0)]) + "\n"
 
 
 def doc_lines(context: CodegenContext, function: NativeFunction, sig: Signature) -> list[str]:
     """Returns a public function's docstring, as lines."""
-    name = f"{_place(context, function)}.{function.name}"
+    name = f"{_place(context, function)}.{function.short_name}"
     described = function.doc or "No description."
     if sig.names.get("self") == "input":
         described = described.replace("``self``", "``input``")  # the parameter's name
@@ -246,7 +284,7 @@ def doc_lines(context: CodegenContext, function: NativeFunction, sig: Signature)
 def _place(context: CodegenContext, function: NativeFunction) -> str:
     if not context.is_core:
         return context.packages["ops"]
-    return "tp.nn.functional" if function.python_module == "nn" else "tp"
+    return function.place
 
 
 def _example_lines(*functions: NativeFunction) -> list[str]:
@@ -329,13 +367,29 @@ def _overloaded(module: Module, overloads: tuple[NativeFunction, ...]) -> list[s
     for function in overloads:
         sig = signature(function, numbers=False)
         result += ["@overload", *wrapped(f"def {name}(", list(sig.parameters), f") -> {sig.returns}: ...")]
-        text += [f"{name}({joined(sig.parameters)}) -> {sig.returns}", "", *(function.doc or "").splitlines(), ""]
+        short = function.short_name
+        text += [f"{short}({joined(sig.parameters)}) -> {sig.returns}", "", *(function.doc or "").splitlines(), ""]
     text = [*text[:-1], *_example_lines(*overloads), ""]
     body = docstring([f"{_place(context, overloads[0])}.{text[0]}", *_wrapped_text(text[1:])])
     outs = [f.schema.overload for f in overloads if f.out]
     members = [Member(f.schema, f.base_name, f.out, f, False) for f in overloads]
-    body += module.body(lambda names: picking(name, members, outs), {})
+    fast = next((f for f in overloads if context.is_fast(f)), None)
+    names = signature(fast).names if fast is not None else {}
+    body += module.body(lambda names: [*_plain_call(context, fast, names), *picking(name, members, outs)], dict(names))
     return [*result, f"def {name}(*args: Any, **kwargs: Any) -> Any:", *indent(body)]
+
+
+def _plain_call(context: CodegenContext, function: NativeFunction | None, names: Mapping[str, str]) -> list[str]:
+    """Returns the fast path of a call that has no keywords, where it can mean one overload only."""
+    if function is None:
+        return []
+    given = [names[a.name] for a in function.schema.positional]
+    names = {**names, **{a.name: default_text(a) for a in function.schema.keyword_only}}
+    return [
+        f"if not kwargs and len(args) == {len(given)}:",
+        f"    {', '.join(given)}{',' * (len(given) == 1)} = args",
+        *indent(fast_body(context, function, names, keywords=False)),
+    ]
 
 
 def picking(name: str, members: list[Member], outs: list[str]) -> list[str]:

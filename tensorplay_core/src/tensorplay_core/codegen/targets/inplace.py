@@ -21,7 +21,7 @@ from tensorplay_core.codegen.signatures import (
     spread,
     takes_numbers,
 )
-from tensorplay_core.codegen.targets.fast_path import return_lines, scalar_lines, slow_call
+from tensorplay_core.codegen.targets.fast_path import CONSTANTS, return_lines, scalar_lines, slow_call
 from tensorplay_core.codegen.targets.functional import Module, picking
 
 NAME = "inplace"
@@ -105,7 +105,7 @@ def _fast(context: CodegenContext, member: Member, names: Mapping[str, str]) -> 
     for argument in function.schema.arguments:
         if argument.kwarg_only or str(argument.type) in ("ScalarType?", "Device?"):
             assert argument.default is not None
-            compares = "is" if argument.default.value is None else "=="
+            compares = "is" if default_text(argument) in CONSTANTS else "=="
             conditions.append(f"{names[argument.name]} {compares} {default_text(argument)}")
     nodes = " and ".join(f"{x}._edge is None" for x in (target, *others))
     conditions += ["not (active.special or active.inference or t.inference)"]

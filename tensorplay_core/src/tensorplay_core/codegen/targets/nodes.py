@@ -149,6 +149,8 @@ def _node(context: CodegenContext, derivative: Derivative, own: Derivative, give
     body = lines(docstring(doc), "", "__slots__ = ()", f"op = {constant(derivative.function.base_name)}")
     if (kind := plan_.kind) is not None:
         body.append(f"kind = {kind}")
+    if derivative.takes_none:
+        body.append("takes_none = True")
     if is_pointwise(context, derivative):
         body.append("pointwise = True")
     if plan_.saves_input:
@@ -277,5 +279,11 @@ def _unpacked(plan: Plan, entry: Saved, *, always: bool) -> str:
     argument = plan.derivative.schema.argument(entry.name)
     optional = argument is not None and argument.type.is_optional and entry.kind == "tensor"
     prefix = "" if always and not optional else f"{saved} and "
-    own = ", own=True" if entry.kind == "result" else ""
+    own = ""
+    if entry.kind == "result":
+        index = plan.result_index(entry)
+        if index is None:
+            own = ", own=True"
+        elif plan.derivative.output_differentiability[index]:
+            own = f", own=True, index={index}"
     return f'{entry.name} = {prefix}unpack({saved}, node, "{shown}", graph{own})'

@@ -49,8 +49,12 @@ FORMULAS = (
     Formula({"self": ROW}, (), (2.5,), ([2.5] * 3,)),
     Formula({"self": 2.0}, (), (2.5, 2.5), (2.5, 2.5)),
     Formula({"self": ROW, "other": MATRIX}, (), ("self",), ([ROW, ROW],)),
+    Formula(
+        {"condition": [True, False, True], "self": ROW}, (("t0", "where", "condition", "self", 0.5),), ("t0",),
+        ([1.0, 0.5, 3.0],),
+    ),
     Formula({"self": ROW, "other": MATRIX}, (("t0", "neg", "self"),), ("t0",), ([[-1.0, -2.0, -3.0]] * 2,)),
-)
+)  # fmt: skip
 
 
 def formulas(subject: Subject) -> Iterator[Outcome]:
@@ -74,12 +78,15 @@ def _computes(subject: Subject, emit: Emit, formula: Formula) -> None:
     if kernel is None:
         raise Skip
     tp = subject.tp
-    inputs = [tp.tensor(data, dtype=tp.float32, device=subject.device) for data in formula.inputs.values()]
+    inputs = [
+        tp.tensor(data, dtype=tp.bool if name == "condition" else tp.float32, device=subject.device)
+        for name, data in formula.inputs.items()
+    ]
     results = []
     for _ in range(2):
         given = kernel(*[x._array for x in inputs])
         given = given if isinstance(given, tuple) else (given,)
-        results += [wrap(subject.api.as_array(one), inputs[0]._type) for one in given]
+        results += [wrap(subject.api.as_array(one), inputs[-1]._type) for one in given]
         found = tuple(one.tolist() for one in results[-len(given) :])
         if found != formula.right:
             raise Finding(f"{words} gives {found}, and {formula.right} is right")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -24,6 +25,8 @@ from tensorplay_core.testing.suite.subject import Subject, inplace_of
 DEVICE = {"device": Named("device", "")}
 REFUSED = ("int32", "uint8", "complex64")
 """Dtypes of the kinds that some operators do not take; what works on bool by the way is left open."""
+SAID = (("7", "2"), ("9", "5"))
+FAR = "an index far out of range"
 RIGHT = 4
 """How many calls that are right come before the bad ones."""
 Bad = tuple[tuple[Any, ...], dict[str, Any]]
@@ -95,6 +98,19 @@ BAD: dict[str, Callable[[Operator], Iterator[Bad]]] = {
     "reduction": lambda op: ((args, {}) for args in OUT_OF_RANGE if op.schema.argument("dim") is not None),
     "max_dim": _each(*OUT_OF_RANGE, (_t(0, 3), 0)),
     "dimwise": _each(*OUT_OF_RANGE),
+    "norm": _each(*((x, 2, dim) for x, dim in OUT_OF_RANGE), (_t(0, 3), math.inf, 0), (X, 2, (0, 0))),
+    "topk": _each((X, 4), (X, 3, 0), (X, -1), (X, 1, 2), (_t(), 2), (_t(), 1, 1)),
+    "searchsorted": _each((X, _t(3)), (X, _t(3, 3)), (_t(), X), (_t(2, 2, 3), X)),
+    "bincount": _each((X,), (_t(3),), (_i(1, -1),), (_i(1, 2), _t(3)), (_i(1, 2), None, -1), (_i(), X)),
+    "kthvalue": _each((X, 0), (X, 4), (X, 1, 2), (_t(0, 3), 1, 0), (_t(), 2)),
+    "median.dim": _each(*OUT_OF_RANGE, (_t(0, 3), 0)),
+    "quantile": _each((X, _t(2)), (X, X), (X, _i(0)), (X, _t(), 2), (_t(0, 3), _t())),
+    "quantile.scalar": _each((X, 1.5), (X, -0.5), (X, 0.5, 2)),
+    "diff": _each((X, -1), (X, 1, 2), (_t(),), (X, 1, -1, _t(3)), (X, 1, 0, _t(2, 2))),
+    "norm.str": _each((X, "nuc"), (X, "fro", 2)),
+    "bucketize.Tensor": _each((X, X), (X, _t())),
+    "sort.stable": lambda op: (((x,), {"stable": True, "dim": dim}) for x, dim in OUT_OF_RANGE),
+    "argsort": _each(*OUT_OF_RANGE),
     "matmul": _each((X, X), (_t(3), _t(4)), (X, _t()), (_t(2, 2, 3), _t(3, 3, 2))),
     "linear": _each((X, _t(4, 5)), (X, _t(4, 3), _t(5))),
     "reshape": _each((X, (4,)), (X, (-1, -1)), (X, (-1, 4)), (X, (-2, 3))),
@@ -156,14 +172,28 @@ BAD: dict[str, Callable[[Operator], Iterator[Bad]]] = {
 }  # fmt: skip
 
 
+_W = _t(2, 5)
+BEYOND: dict[str, tuple[tuple[Any, ...], ...]] = {
+    "index": ((_W, [_i(7)]), (_W, [None, _i(9)]), (_W, [_i(1), _i(-9)])),
+    "index_put": ((_W, [_i(7)], _t(5)), (_W, [None, _i(9)], _t(2, 1)), (_W, [_i(1), _i(-9)], _t(1), True)),
+    "index_select": ((_W, 1, _i(9)), (_W, 0, _i(-7))),
+    "gather": ((_W, 1, _row(9)), (_W, 0, _row(-7))),
+    "select": ((_W, 0, 7), (_W, -1, -9)),
+}
+"""Calls with an index far beyond its dim, 7 of 2 or 9 of 5: the message must have both numbers in it."""
+
+
 def bad_calls(op: Operator) -> Iterator[Case]:
     """Yields calls of an operator that must raise."""
     if op.name == "cross_entropy":
         yield Case("a class out of range", (X, _i(0, 3)), {}, "float32")
         yield Case("too few classes", (X, _i(0)), {}, "float32")
+    for args in BEYOND.get(op.shape or op.display_name, ()):
+        yield Case(FAR, args, {}, "float32")
     for args, kwargs in BAD.get(op.shape or op.display_name, _each())(op):
         yield Case("a bad call", args, kwargs, "float32")
-    if op.schema.positional and op.schema.positional[0].type.is_tensor:
+    asks = any(a.default is None for a in op.schema.keyword_only)
+    if op.schema.positional and op.schema.positional[0].type.is_tensor and not asks:
         rest = [X if a.type.is_tensor else 1 for a in op.schema.positional[1:] if a.default is None]
         yield Case("no tensor", ("x", *rest), {}, "float32")
     yield from refused_dtypes(op)
@@ -234,8 +264,10 @@ def refuses(judge: Judge, case: Case) -> None:
         assert judge.op.function is not None
         try:
             result = judge.op.function(*made.args, **made.kwargs)
-        except TensorPlayError:
+        except TensorPlayError as error:
             judge.calls += 1
+            if case.name == FAR and not any(all(re.search(rf"\b{n}\b", str(error)) for n in pair) for pair in SAID):
+                judge.wrong(case, f"names not both the index and the size of its dim: {error}")
         except Exception as error:
             judge.wrong(case, f"raised {type(error).__name__}, which is not TensorPlay's: {error}")
         else:

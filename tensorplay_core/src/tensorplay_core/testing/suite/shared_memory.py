@@ -41,6 +41,7 @@ STRIDED: tuple[tuple[str, str, list[Any]], ...] = (
     ("y = x[2:].as_strided((2,), (2,))", "y", [2.0, 4.0]),
     ("y = x[1:][1:].as_strided((4,), (1,))", "y", [2.0, 3.0, 4.0, 5.0]),
     ("y = x.reshape(2, 3)[1:].as_strided((2, 2), (1, 1), 1)", "y", [[1.0, 2.0], [2.0, 3.0]]),
+    ("y = x.as_strided((1, 2), (1, 1), 3)", "y", [[3.0, 4.0]]),
     ("y = x[4:].as_strided((0, 2), (1, 1), 6)", "y", []),
     ("x[3:].as_strided((2,), (1,), 0).zero_()", "x", [0.0, 0.0, 2.0, 3.0, 4.0, 5.0]),
     ("x.as_strided((2,), (5,)).fill_(9)", "x", [9.0, 1.0, 2.0, 3.0, 4.0, 9.0]),
@@ -48,6 +49,12 @@ STRIDED: tuple[tuple[str, str, list[Any]], ...] = (
     ("y = tp.tensor([x.reshape(2, 3)[1:, 1:].storage_offset(), x[6:].storage_offset() * 0])", "y", [4, 0]),
 )
 """The same where arrays have strides: ``as_strided`` counts from the first element of the memory, not of the view."""
+HOST: tuple[tuple[str, str, list[Any]], ...] = (
+    ("x.numpy()[1] = 9", "x", [0.0, 9.0, 2.0, 3.0, 4.0, 5.0]),
+    ("x[2:].numpy()[0] = 9", "x", [0.0, 1.0, 9.0, 3.0, 4.0, 5.0]),
+    ("a = x.numpy(); x.add_(1); y = tp.tensor(a.tolist())", "y", [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+)
+"""The same on a device that says that it shares memory with the host."""
 STRIDED_REFUSED = (
     "x[2:].as_strided((7,), (1,), 0).zero_()", "x[2:].as_strided((5,), (1,)).zero_()",
     "x[:2].as_strided((2,), (6,)).zero_()", "x.as_strided((2,), (0,)).zero_()",
@@ -59,7 +66,10 @@ REFUSED = ("x[:1].expand(3).add_(1)", "x.expand(2, 6).copy_(x)", "x.reshape(2, 3
 def views(subject: Subject) -> Iterator[Outcome]:
     """Writes through views, in float32."""
     strided = subject.views and hasattr(subject.tp.zeros(2, device=subject.device)._array, "strides")
-    checks: list[Callable[[], None]] = [partial(_written, subject, *one) for one in WRITES + STRIDED * strided]
+    host = subject.mutable and subject.api.shares_memory_with_host
+    checks: list[Callable[[], None]] = [
+        partial(_written, subject, *one) for one in WRITES + STRIDED * strided + HOST * host
+    ]
     checks += [partial(_refused, subject, one) for one in REFUSED + STRIDED_REFUSED * strided]
     yield from of_device(subject, "views", checks)
 

@@ -1,0 +1,362 @@
+"""Convolutions over NumPy and CuPy: few large matrix products, and as little copying as the windows allow.
+
+With a stride of 1 all samples of a block lie in one long row for each channel, padding between them. A place of the
+window is then a shift of that row: copying it is one long copy, and for all but the last dim a product reads it where
+it is. Products of windows that reach from one row into the next are computed and dropped, which costs less than the
+short copies that would avoid them. Any other stride copies the windows into columns. Modules that lack NumPy's writes
+to slices are served by the Composite kernels.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from tensorplay_composite.arrays._scratch import Scratch
+from tensorplay_composite.arrays._support import Kernels, Support, quietly
+from tensorplay_core.ops.shapes_convolution import Geometry, geometry
+
+Sizes = tuple[int, ...]
+Pads = Sequence[tuple[int, int]]
+
+BLOCK = 1 << 17
+"""Elements of the columns of one block of samples: what stays in the second cache of a core."""
+ENOUGH = 48
+"""Rows of a matrix that make its product fast; with fewer, more places of the window are copied."""
+
+
+class Row(NamedTuple):
+    """How a window of stride 1 lies in the row of a padded image.
+
+    Attributes:
+        sizes: of the padded image.
+        copied: the shifts that are copied side by side.
+        read: the shifts that products read in place, each of which goes with every copied one.
+        reach: the largest shift.
+    """
+
+    sizes: Sizes
+    copied: tuple[int, ...]
+    read: tuple[int, ...]
+    reach: int
+
+
+def row_of(sizes: Sizes, kernel: Sizes, dilation: Sizes, channels: int) -> Row:
+    """Returns the shifts of a window's places; few channels have all of them copied.
+
+    Example:
+        >>> row_of((5, 6), (2, 3), (1, 1), 64)
+        Row(sizes=(5, 6), copied=(0, 1, 2), read=(0, 6), reach=8)
+    """
+    steps = [math.prod(sizes[d + 1 :]) * g for d, g in enumerate(dilation)]
+    shifts = [[k * step for k in range(n)] for n, step in zip(kernel, steps, strict=True)]
+    last = len(kernel) - 1 if channels * kernel[-1] >= ENOUGH else 0
+    read, copied = (tuple(map(sum, itertools.product(*part))) for part in (shifts[:last], shifts[last:]))
+    return Row(sizes, copied, read, read[-1] + copied[-1])
+
+
+def slices(place: Sizes, count: Sizes, stride: Sizes, dilation: Sizes) -> tuple[slice, ...]:
+    """Returns the slices that take, of each window, the element at a place."""
+    pairs = zip(place, count, stride, dilation, strict=True)
+    return tuple([slice(k * g, k * g + (n - 1) * s + 1, s) for k, n, s, g in pairs])
+
+
+def blocks(samples: int, each: int) -> Iterator[tuple[int, int]]:
+    """Yields the start and the number of samples whose columns, of so many elements each, make a block."""
+    size = max(1, BLOCK // max(each, 1))
+    for start in range(0, samples, size):
+        yield start, min(size, samples - start)
+
+
+def kernels(xp: Any, support: Support) -> Kernels:
+    """Returns the kernels of convolutions over ``xp``; none where it is not like NumPy, and Composite serves."""
+    if not support.numpy_rules:
+        return {}
+    made = {**shifted(xp), **gathered(xp)}
+    return general(xp, support, {**made, **chosen(xp, made)})
+
+
+@quietly
+def shifted(xp: Any) -> Kernels:
+    """Products over rows of whole padded images, for a stride of 1."""
+    empty, zeros, matmul, add, scratch = xp.empty, xp.zeros, xp.matmul, xp.add, Scratch(xp).take
+
+    def rows_of(x: Any, buffer: Any, pads: Pads, row: Row, groups: int) -> Any:
+        """The rows of a block of samples, for each copied shift one; the buffer's padding is 0 already."""
+        channels = buffer.shape[0]
+        inside = tuple([slice(lo, n - hi) for n, (lo, hi) in zip(row.sizes, pads, strict=True)])
+        buffer[(slice(None), slice(None), *inside)] = x.swapaxes(0, 1)
+        flat = buffer.reshape(channels, -1)
+        if row.copied == (0,):
+            return flat.reshape(groups, channels // groups, -1)
+        length = flat.shape[1] - row.copied[-1]
+        copied = scratch("copied", (channels, len(row.copied), length), x.dtype)
+        for i, shift in enumerate(row.copied):
+            copied[:, i] = flat[:, shift : shift + length]
+        return copied.reshape(groups, -1, length)
+
+    def buffers(x: Any, row: Row) -> Iterator[tuple[slice, int, Any]]:
+        channels, area = x.shape[1], math.prod(row.sizes)
+        buffer = None
+        for start, count in blocks(x.shape[0], channels * len(row.copied) * area):
+            if buffer is None or buffer.shape[1] != count:
+                buffer = scratch("padded", (channels, count, *row.sizes), x.dtype)
+                buffer[...] = 0
+            yield slice(start, start + count), count, buffer
+
+    def correlate(x: Any, w: Any, bias: Any, pads: Pads, dilation: Sizes, groups: int, out: Sizes) -> Any:
+        outer, own, *kernel = w.shape
+        sizes = tuple([n + lo + hi for n, (lo, hi) in zip(x.shape[2:], pads, strict=True)])
+        row = row_of(sizes, tuple(kernel), dilation, own)
+        # One matrix for each shift that is read in place: (groups, O / groups, channels * copied).
+        matrices = w.reshape(groups, outer // groups, own, len(row.read), len(row.copied))
+        matrices = [matrices[:, :, :, i].reshape(groups, outer // groups, -1) for i in range(len(row.read))]
+        inside = (slice(None), slice(None), *[slice(n) for n in out])
+        result = empty((x.shape[0], outer, *out), x.dtype)
+        for part, count, buffer in buffers(x, row):
+            rows = rows_of(x[part], buffer, pads, row, groups)
+            whole = scratch("products", (groups, outer // groups, count * math.prod(sizes)), x.dtype)
+            run = whole.shape[2] - row.reach
+            total = whole[:, :, :run]
+            for i, (matrix, shift) in enumerate(zip(matrices, row.read, strict=True)):
+                if not i:
+                    matmul(matrix, rows[:, :, shift : shift + run], out=total)
+                    continue
+                more = scratch("more", total.shape, x.dtype)
+                add(total, matmul(matrix, rows[:, :, shift : shift + run], out=more), out=total)
+            found = whole.reshape(outer, count, *sizes)[inside].swapaxes(0, 1)
+            if bias is None:
+                result[part] = found
+            else:
+                add(found, bias, out=result[part])
+        return result
+
+    def weigh(x: Any, g: Any, shape: Sizes, pads: Pads, dilation: Sizes, groups: int) -> Any:
+        outer, own, *kernel = shape
+        sizes = tuple([n + lo + hi for n, (lo, hi) in zip(x.shape[2:], pads, strict=True)])
+        row = row_of(sizes, tuple(kernel), dilation, own)
+        inside = (slice(None), slice(None), *[slice(n) for n in g.shape[2:]])
+        total = zeros((groups, outer // groups, own, len(row.read), len(row.copied)), x.dtype)
+        for part, count, buffer in buffers(x, row):
+            rows = rows_of(x[part], buffer, pads, row, groups)
+            spaced = scratch("spaced", (outer, count, *sizes), x.dtype)
+            spaced[...] = 0
+            spaced[inside] = g[part].swapaxes(0, 1)
+            run = count * math.prod(sizes) - row.reach
+            left = spaced.reshape(groups, outer // groups, -1)[:, :, :run]
+            for i, shift in enumerate(row.read):
+                found = matmul(left, rows[:, :, shift : shift + run].swapaxes(1, 2))
+                total[:, :, :, i] += found.reshape(groups, outer // groups, own, -1)
+        return total.reshape(shape)
+
+    return {"correlate by shifts": correlate, "weigh by shifts": weigh}
+
+
+@quietly
+def gathered(xp: Any) -> Kernels:
+    """Products with columns that hold every window, for any stride."""
+    empty, zeros, matmul, add, scratch = xp.empty, xp.zeros, xp.matmul, xp.add, Scratch(xp).take
+
+    def padded(x: Any, pads: Pads) -> Any:
+        if not any(map(any, pads)):
+            return x
+        sizes = [n + lo + hi for n, (lo, hi) in zip(x.shape[2:], pads, strict=True)]
+        result = zeros((*x.shape[:2], *sizes), x.dtype)
+        inside = [slice(lo, lo + n) for n, (lo, _) in zip(x.shape[2:], pads, strict=True)]
+        result[(slice(None), slice(None), *inside)] = x
+        return result
+
+    def columns(x: Any, kernel: Sizes, count: Sizes, stride: Sizes, dilation: Sizes, groups: int) -> Any:
+        """The windows of a block: (groups, channels / groups * places, samples * windows)."""
+        samples, channels = x.shape[:2]
+        cut = scratch("columns", (channels, math.prod(kernel), samples, *count), x.dtype)
+        for i, place in enumerate(itertools.product(*map(range, kernel))):
+            cut[:, i] = x[(slice(None), slice(None), *slices(place, count, stride, dilation))].swapaxes(0, 1)
+        return cut.reshape(groups, channels // groups * math.prod(kernel), -1)
+
+    def correlate(
+        x: Any, w: Any, bias: Any, pads: Pads, stride: Sizes, dilation: Sizes, groups: int, out: Sizes
+    ) -> Any:
+        outer, kernel = w.shape[0], tuple(w.shape[2:])
+        x, matrix = padded(x, pads), w.reshape(groups, outer // groups, -1)
+        result = empty((x.shape[0], outer, *out), x.dtype)
+        for start, count in blocks(x.shape[0], x.shape[1] * math.prod(kernel) * math.prod(out)):
+            part = slice(start, start + count)
+            found = matmul(matrix, columns(x[part], kernel, out, stride, dilation, groups))
+            found = found.reshape(outer, count, *out).swapaxes(0, 1)
+            if bias is None:
+                result[part] = found
+            else:
+                add(found, bias, out=result[part])
+        return result
+
+    def weigh(x: Any, g: Any, shape: Sizes, pads: Pads, stride: Sizes, dilation: Sizes, groups: int) -> Any:
+        outer, own, kernel = *shape[:2], shape[2:]
+        out, x = g.shape[2:], padded(x, pads)
+        total = zeros((groups, outer // groups, own * math.prod(kernel)), x.dtype)
+        for start, count in blocks(x.shape[0], x.shape[1] * math.prod(kernel) * math.prod(out)):
+            part = slice(start, start + count)
+            left = g[part].swapaxes(0, 1).reshape(groups, outer // groups, -1)
+            total += matmul(left, columns(x[part], kernel, out, stride, dilation, groups).swapaxes(1, 2))
+        return total.reshape(shape)
+
+    def spread(g: Any, w: Any, pads: Pads, stride: Sizes, dilation: Sizes, groups: int, sizes: Sizes) -> Any:
+        outer, own, *kernel = w.shape
+        count, places = g.shape[2:], math.prod(kernel)
+        matrix = w.reshape(groups, outer // groups, -1).swapaxes(1, 2)
+        room = [n + lo + hi for n, (lo, hi) in zip(sizes, pads, strict=True)]
+        inside = tuple([slice(lo, lo + n) for n, (lo, _) in zip(sizes, pads, strict=True)])
+        result = empty((g.shape[0], own * groups, *sizes), g.dtype)
+        for start, samples in blocks(g.shape[0], own * groups * places * math.prod(count)):
+            part = slice(start, start + samples)
+            right = g[part].swapaxes(0, 1).reshape(groups, outer // groups, -1)
+            parts = scratch("columns", (groups, own * places, right.shape[2]), g.dtype)
+            parts = matmul(matrix, right, out=parts).reshape(own * groups, places, samples, *count)
+            whole = scratch("windows", (own * groups, samples, *room), g.dtype)
+            whole[...] = 0
+            for i, place in enumerate(itertools.product(*map(range, kernel))):
+                whole[(slice(None), slice(None), *slices(place, count, stride, dilation))] += parts[:, i]
+            result[part] = whole[(slice(None), slice(None), *inside)].swapaxes(0, 1)
+        return result
+
+    return {"correlate by columns": correlate, "weigh by columns": weigh, "spread by columns": spread}
+
+
+@quietly
+def chosen(xp: Any, made: Kernels) -> Kernels:
+    """The three products that a convolution and its gradients are, each by the way that suits the sizes."""
+    matmul, isfinite = xp.matmul, xp.isfinite
+    correlate_shifts, weigh_shifts = made["correlate by shifts"], made["weigh by shifts"]
+    correlate_columns, weigh_columns = made["correlate by columns"], made["weigh by columns"]
+    spread_columns = made["spread by columns"]
+
+    def is_pointwise(found: Geometry) -> bool:
+        return max(found.kernel) == 1 == max(found.stride) and not any(found.padding) and not any(found.output_padding)
+
+    def grouped(x: Any, groups: int) -> Any:
+        return x.reshape(x.shape[0], groups, x.shape[1] // groups, -1)
+
+    def correlate(x: Any, w: Any, bias: Any, found: Geometry, out: Sizes) -> Any:
+        groups, outer = found.groups, w.shape[0]
+        if is_pointwise(found):
+            y = matmul(w.reshape(groups, outer // groups, -1), grouped(x, groups)).reshape(x.shape[0], outer, *out)
+            return y if bias is None else y.__iadd__(bias)
+        pads = [(p, p) for p in found.padding]
+        if max(found.stride) == 1:
+            return correlate_shifts(x, w, bias, pads, found.dilation, groups, out)
+        return correlate_columns(x, w, bias, pads, found.stride, found.dilation, groups, out)
+
+    def weigh(x: Any, g: Any, shape: Sizes, found: Geometry) -> Any:
+        groups = found.groups
+        if is_pointwise(found):
+            return matmul(grouped(g, groups), grouped(x, groups).swapaxes(2, 3)).sum(0).reshape(shape)
+        pads = [(p, p) for p in found.padding]
+        if max(found.stride) == 1:
+            total = weigh_shifts(x, g, shape, pads, found.dilation, groups)
+            # Between the rows 0 is multiplied with what is not of the window; were that infinite, it would be NaN.
+            if g.dtype.kind not in "fc" or bool(isfinite(total).all()):
+                return total
+        return weigh_columns(x, g, shape, pads, found.stride, found.dilation, groups)
+
+    def spread(g: Any, w: Any, bias: Any, found: Geometry, sizes: Sizes) -> Any:
+        outer, own, *kernel = w.shape
+        groups, count = found.groups, g.shape[2:]
+        if is_pointwise(found):
+            matrix = w.reshape(groups, outer // groups, own).swapaxes(1, 2)
+            y = matmul(matrix, grouped(g, groups)).reshape(g.shape[0], own * groups, *sizes)
+            return y if bias is None else y.__iadd__(bias)
+        reach = [d * (k - 1) for d, k in zip(found.dilation, kernel, strict=True)]
+        before = [r - p for r, p in zip(reach, found.padding, strict=True)]
+        after = [n + r - m - b for n, r, m, b in zip(sizes, reach, count, before, strict=True)]
+        if max(found.stride) == 1 and min(*before, *after) >= 0:
+            # The transpose of a correlation is one with the kernel turned around.
+            turned = w.reshape(groups, outer // groups, own, *kernel).swapaxes(1, 2)
+            turned = turned.reshape(own * groups, outer // groups, *kernel)
+            turned = turned[(slice(None), slice(None), *[slice(None, None, -1) for _ in kernel])]
+            return correlate_shifts(
+                g, turned, bias, [*zip(before, after, strict=True)], found.dilation, groups, tuple(sizes)
+            )
+        # With a stride the last elements may be in no window: those get 0, as padding does.
+        pads = [(p, p) for p in found.padding]
+        y = spread_columns(g, w, pads, found.stride, found.dilation, groups, sizes)
+        return y if bias is None else y.__iadd__(bias)
+
+    return {"correlate": correlate, "weigh": weigh, "spread": spread}
+
+
+def general(xp: Any, support: Support, made: Kernels) -> Kernels:
+    """Returns the operators, which settle dtypes and what has no elements."""
+    kind, cast, single, zeros = support.kind, support.cast, support.single, xp.zeros
+    correlate, weigh, spread = made["correlate"], made["weigh"], made["spread"]
+
+    def nothing(*shapes: Sizes) -> bool:
+        return any(0 in shape for shape in shapes)
+
+    def convolution(
+        input: Any,
+        weight: Any,
+        bias: Any,
+        stride: Any,
+        padding: Any,
+        dilation: Any,
+        transposed: bool,
+        output_padding: Any,
+        groups: int,
+    ) -> Any:
+        sizes = (stride, padding, dilation, transposed, output_padding, groups)
+        found = geometry("convolution", input.shape, weight.shape, None if bias is None else bias.shape, *sizes)
+        dtype = input.dtype
+        if kind[dtype] == "half":
+            input, weight = cast(input, single), cast(weight, single)
+            bias = None if bias is None else cast(bias, single)
+        if bias is not None:
+            bias = bias.reshape(-1, *(1,) * len(found.kernel))
+        if nothing(input.shape, weight.shape):
+            result = zeros(found.shape, input.dtype)
+            result = result if bias is None else result + bias
+        elif transposed:
+            result = spread(input, weight, bias, found, found.shape[2:])
+        else:
+            result = correlate(input, weight, bias, found, found.shape[2:])
+        return result if result.dtype == dtype else cast(result, dtype)
+
+    def convolution_backward(
+        grad_output: Any,
+        input: Any,
+        weight: Any,
+        bias_sizes: Any,
+        stride: Any,
+        padding: Any,
+        dilation: Any,
+        transposed: bool,
+        output_padding: Any,
+        groups: int,
+        output_mask: Any,
+    ) -> tuple[Any, Any, Any]:
+        sizes = (stride, padding, dilation, transposed, output_padding, groups)
+        found = geometry("convolution_backward", input.shape, weight.shape, bias_sizes, *sizes)
+        dtype = input.dtype
+        if kind[dtype] == "half":
+            grad_output, input, weight = (cast(a, single) for a in (grad_output, input, weight))
+        g, x, w = grad_output, input, weight
+        empty = nothing(g.shape, x.shape, w.shape)
+        first = second = third = zeros((0,), g.dtype)
+        if output_mask[0]:
+            if empty:
+                first = zeros(x.shape, g.dtype)
+            elif transposed:
+                first = correlate(g, w, None, found, x.shape[2:])
+            else:
+                first = spread(g, w, None, found, x.shape[2:])
+        if output_mask[1]:
+            if empty:
+                second = zeros(w.shape, g.dtype)
+            else:
+                second = weigh(g, x, w.shape, found) if transposed else weigh(x, g, w.shape, found)
+        if output_mask[2]:
+            third = support.sum(g, (0, *range(2, g.ndim)), False, g.dtype)
+        return tuple([a if a.dtype == dtype else cast(a, dtype) for a in (first, second, third)])
+
+    return {"convolution": convolution, "convolution_backward": convolution_backward}

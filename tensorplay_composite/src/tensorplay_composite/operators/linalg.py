@@ -1,0 +1,320 @@
+"""Linear algebra in terms of ``matmul``, sums and views.
+
+The products of given numbers of dims, what is added to them and triangles run below autograd, for a device without
+kernels of its own; their shape rules have looked at the arguments. The rest runs with autograd active.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorplay_core.errors import ArgumentError, DimError, DTypeError, ShapeError, fix
+from tensorplay_core.ops import _generated_functional as F
+from tensorplay_core.ops.shape_checks import as_ints, broadcast_shapes, normalize_dim, normalize_dims
+from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.types.dtype import DType, float32
+
+# ------------------------------------------------------------------------------------------------------------ products
+
+
+def mm(self: Tensor, mat2: Tensor) -> Tensor:
+    """The matrix product of two matrices, of two batches of them, of a matrix and a vector, or of two vectors."""
+    return F.matmul(self, mat2)
+
+
+def mv(self: Tensor, vec: Tensor) -> Tensor:
+    """The product of a matrix and a vector."""
+    return F.matmul(self, vec)
+
+
+def dot(self: Tensor, tensor: Tensor) -> Tensor:
+    """The sum of products."""
+    return F.matmul(self, tensor)
+
+
+def vdot(self: Tensor, other: Tensor) -> Tensor:
+    """The sum of products with the first conjugated."""
+    return F.matmul(self.conj(), other)
+
+
+def outer(self: Tensor, vec2: Tensor) -> Tensor:
+    """A column times a row."""
+    return self.unsqueeze(1) * vec2
+
+
+def addmm(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``beta * self + alpha * (mat1 @ mat2)``."""
+    return _added(self, mat1, mat2, beta, alpha)
+
+
+def baddbmm(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``beta * self + alpha * (batch1 @ batch2)``."""
+    return _added(self, batch1, batch2, beta, alpha)
+
+
+def addmv(self: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``beta * self + alpha * (mat @ vec)``."""
+    return _added(self, mat, vec, beta, alpha)
+
+
+def _added(self: Tensor, a: Tensor, b: Tensor, beta: Any, alpha: Any) -> Tensor:
+    dtype = self.dtype
+    self, a, b = _wide(self), _wide(a), _wide(b)
+    product = F.matmul(a, b)
+    if alpha != 1:
+        product = product * alpha
+    if beta != 0:
+        product = product + (self if beta == 1 else self * beta)
+    return product.to(dtype)
+
+
+def _wide(x: Tensor) -> Tensor:
+    """A half precision in float32, anything else as it is."""
+    return x.to(float32) if x.dtype.itemsize == 2 and x.dtype.is_floating_point else x
+
+
+# ----------------------------------------------------------------------------------------------- triangles, diagonals
+
+
+def tril(self: Tensor, diagonal: int = 0) -> Tensor:
+    """Zero where the column is further right than the row."""
+    return F.where(_columns_less_rows(self) <= diagonal, self, self.new_zeros(()))
+
+
+def triu(self: Tensor, diagonal: int = 0) -> Tensor:
+    """Zero where the column is further left than the row."""
+    return F.where(_columns_less_rows(self) >= diagonal, self, self.new_zeros(()))
+
+
+def _columns_less_rows(self: Tensor) -> Tensor:
+    rows, columns = self.shape[-2:]
+    return F.arange(columns, device=self.device) - F.arange(rows, device=self.device).unsqueeze(1)
+
+
+def trace(self: Tensor) -> Tensor:
+    """The sum of the diagonal."""
+    if self.ndim != 2:
+        raise ShapeError(
+            f"trace: takes a matrix, and the tensor has shape {self.shape}"
+            + (fix("x.diagonal(0, -2, -1).sum(-1) gives those of a batch") if self.ndim > 2 else "")
+        )
+    return self.diagonal().sum()
+
+
+def diag(self: Tensor, diagonal: int = 0) -> Tensor:
+    """A diagonal matrix of a vector; the diagonal of a matrix."""
+    if self.ndim == 1:
+        return diag_embed(self, diagonal)
+    if self.ndim == 2:
+        return self.diagonal(diagonal).clone()
+    raise ShapeError(
+        f"diag: takes a vector or a matrix, and the tensor has shape {self.shape}"
+        + fix("diag_embed and diagonal take batches")
+    )
+
+
+def diag_embed(self: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Zeros with ``self`` on a diagonal."""
+    if not self.ndim:
+        raise ShapeError("diag_embed: takes a tensor with at least one dim, and this one is 0-d" + fix("x.reshape(1)"))
+    size, ndim = self.shape[-1] + abs(offset), self.ndim + 1
+    first = normalize_dim("diag_embed", dim1, ndim, name="dim1", of="the result")
+    second = normalize_dim("diag_embed", dim2, ndim, name="dim2", of="the result")
+    if first == second:
+        raise DimError(f"diag_embed: dim1 and dim2 must be two dims, and are {dim1} and {dim2}")
+    sizes = list(self.shape[:-1])
+    for dim in sorted((first, second)):
+        sizes.insert(dim, size)
+    return F.diagonal_scatter(self.new_zeros(tuple(sizes)), self, offset, first, second)
+
+
+# ---------------------------------------------------------------------------------------------- products of any dims
+
+
+def kron(self: Tensor, other: Tensor) -> Tensor:
+    """Each element of the one times the whole of the other."""
+    ndim = max(self.ndim, other.ndim)
+    a, b = (1,) * (ndim - self.ndim) + self.shape, (1,) * (ndim - other.ndim) + other.shape
+    left = self.reshape(tuple(size for n in a for size in (n, 1)))
+    right = other.reshape(tuple(size for n in b for size in (1, n)))
+    return (left * right).reshape(tuple(n * m for n, m in zip(a, b, strict=True)))
+
+
+def linalg_cross(self: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    """``a[1] b[2] - a[2] b[1]`` and so on around."""
+    return _cross("linalg_cross", self, other, dim)
+
+
+def cross(self: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
+    """Along the first dim of size 3, unless it is given."""
+    if dim is None:
+        shape = broadcast_shapes("cross", self.shape, other.shape)
+        if 3 not in shape:
+            raise ShapeError(f"cross: takes vectors of 3 elements, and no dim of {shape} has size 3")
+        dim = shape.index(3) - len(shape)
+    return _cross("cross", self, other, dim)
+
+
+def _cross(op: str, self: Tensor, other: Tensor, dim: int) -> Tensor:
+    if self.ndim != other.ndim:
+        raise ShapeError(
+            f"{op}: both tensors must have as many dims, and have shapes {self.shape} and {other.shape}"
+            + fix("put dims of size 1 in front: x.unsqueeze(0)")
+        )
+    if not self.ndim:
+        raise ShapeError(f"{op}: takes vectors of 3 elements, and the tensors are 0-d")
+    d = normalize_dim(op, dim, self.ndim)
+    if self.shape[d] != 3 or other.shape[d] != 3:
+        raise ShapeError(
+            f"{op}: takes vectors of 3 elements along dim {dim}, and has {self.shape[d]} and {other.shape[d]} there"
+        )
+    broadcast_shapes(op, self.shape, other.shape)
+    half = self.dtype
+    x, y = _wide(self), _wide(other)
+    a, b = (([t.select(d, i) for i in range(3)]) for t in (x, y))
+    parts = [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+    result = F.stack(parts, d)
+    return result.to(half) if half.is_floating_point and half.itemsize == 2 and other.dtype is half else result
+
+
+def tensordot(self: Tensor, other: Tensor, dims_self: Any, dims_other: Any) -> Tensor:
+    """One matrix product: the dims that are summed over are moved together."""
+    if len(dims_self) != len(dims_other):
+        raise ShapeError(
+            f"tensordot: both tensors must have as many dims to sum over, and dims names {list(dims_self)} and "
+            f"{list(dims_other)}"
+        )
+    first = (
+        normalize_dims("tensordot", as_ints("tensordot", dims_self, "dims"), self.ndim, name="dims")
+        if dims_self
+        else ()
+    )
+    second = (
+        normalize_dims("tensordot", as_ints("tensordot", dims_other, "dims"), other.ndim, name="dims")
+        if dims_other
+        else ()
+    )
+    for a, b in zip(first, second, strict=True):
+        if self.shape[a] != other.shape[b] and 1 not in (self.shape[a], other.shape[b]):
+            raise ShapeError(
+                f"tensordot: dim {a} of the first tensor has size {self.shape[a]}, and dim {b} of the second, which "
+                f"goes with it, {other.shape[b]}: shapes {self.shape} and {other.shape}"
+            )
+        if self.shape[a] == 1 != other.shape[b]:
+            other = other.sum(b, True).to(other.dtype)
+        elif other.shape[b] == 1 != self.shape[a]:
+            self = self.sum(a, True).to(self.dtype)
+    left = [d for d in range(self.ndim) if d not in first]
+    right = [d for d in range(other.ndim) if d not in second]
+    sizes = tuple(self.shape[d] for d in left) + tuple(other.shape[d] for d in right)
+    inner = 1
+    for d in first:
+        inner *= self.shape[d]
+    rows, columns = 1, 1
+    for d in left:
+        rows *= self.shape[d]
+    for d in right:
+        columns *= other.shape[d]
+    x = self.permute((*left, *first)).reshape((rows, inner))
+    y = other.permute((*second, *right)).reshape((inner, columns))
+    return F.matmul(x, y).reshape(sizes)
+
+
+# ----------------------------------------------------------------------------------------------------------- distances
+
+
+def _norm(x: Tensor, p: float, dim: int, keepdim: bool) -> Tensor:
+    """The p-norm along one dim, whose gradient is 0 where the norm is."""
+    if p == 2:
+        return root(squared(x).sum(dim, keepdim))
+    size = x.abs()
+    if p == 1:
+        return size.sum(dim, keepdim)
+    if p == float("inf"):
+        return F.max(size, dim, keepdim)[0]
+    if p == 0:
+        return (size != 0).to(size.dtype).sum(dim, keepdim) + 0 * F.where(size == size, 0, size).sum(dim, keepdim)
+    if p < 0:
+        raise ArgumentError(f"a norm of order {p} is none: p must not be negative")
+    total = powered(size, p).sum(dim, keepdim)
+    return powered(total, 1 / p)
+
+
+def squared(x: Tensor) -> Tensor:
+    """The squares of absolute values, without a kink at 0."""
+    return (x * x.conj()).real() if x.is_complex() else F.square(x)
+
+
+def root(x: Tensor) -> Tensor:
+    """The square root, whose gradient at 0 is 0 and not infinite."""
+    zero = x == 0
+    return F.where(zero, 0, F.sqrt(F.where(zero, 1, x)))
+
+
+def powered(x: Tensor, exponent: float) -> Tensor:
+    """``x ** exponent`` of numbers that are not negative, whose gradient at 0 is 0."""
+    zero = x == 0
+    return F.where(zero, 0, F.where(zero, 1, x) ** exponent)
+
+
+def _real_pair(op: str, x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor, DType]:
+    """Two floating tensors of one dtype, half precisions in float32; and the dtype of the result."""
+    for x in (x1, x2):
+        if not x.dtype.is_floating_point:
+            raise DTypeError(f"{op}: takes floating tensors, and one is {x.dtype.name}" + fix("x.to(tp.float32)"))
+    dtype = F.add(x1.detach().new_zeros(()), x2.detach().new_zeros(())).dtype if x1.dtype is not x2.dtype else x1.dtype
+    return _wide(x1.to(dtype)), _wide(x2.to(dtype)), dtype
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) -> Tensor:
+    """The product of both vectors, each divided by its length or ``eps``."""
+    a, b, dtype = _real_pair("cosine_similarity", x1, x2)
+    shape = broadcast_shapes("cosine_similarity", a.shape, b.shape)
+    d = normalize_dim("cosine_similarity", dim, len(shape))
+    a, b = (x if x.shape == shape else x.expand(shape) for x in (a, b))
+    return (_unit(a, 2.0, d, eps) * _unit(b, 2.0, d, eps)).sum(d).to(dtype)
+
+
+def _unit(x: Tensor, p: float, dim: int, eps: float) -> Tensor:
+    length = _norm(x, p, dim, True)
+    return x / F.where(length < eps, eps, length)
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
+    """Divided by the norm or ``eps``."""
+    if not input.dtype.is_inexact:
+        raise DTypeError(
+            f"normalize: takes floating and complex tensors, and this one is {input.dtype.name}"
+            + fix("x.to(tp.float32)")
+        )
+    d = normalize_dim("normalize", dim, input.ndim)
+    return _unit(_wide(input), p, d, eps).to(input.dtype)
+
+
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2, eps: float = 1e-06, keepdim: bool = False) -> Tensor:
+    """The norm of the difference, to which ``eps`` is added."""
+    a, b, dtype = _real_pair("pairwise_distance", x1, x2)
+    broadcast_shapes("pairwise_distance", a.shape, b.shape)
+    difference = a - b + eps
+    if not difference.ndim:
+        raise ShapeError("pairwise_distance: takes vectors, and the tensors are 0-d" + fix("abs(a - b)"))
+    return _norm(difference, p, -1, keepdim).to(dtype)
+
+
+def cdist(x1: Tensor, x2: Tensor, p: float = 2, compute_mode: int | None = None) -> Tensor:
+    """The norms of all differences of rows."""
+    if compute_mode not in (None, 0, 1, 2):
+        raise ArgumentError(f"cdist: compute_mode must be 0, 1 or 2, not {compute_mode!r}")
+    a, b, dtype = _real_pair("cdist", x1, x2)
+    for name, x in (("x1", a), ("x2", b)):
+        if x.ndim < 2:
+            raise ShapeError(f"cdist: {name} must have rows, (..., n, m), and has shape {x.shape}")
+    if a.shape[-1] != b.shape[-1]:
+        raise ShapeError(f"cdist: the rows of x1 have {a.shape[-1]} elements, and those of x2 {b.shape[-1]}")
+    if p < 0:
+        raise ArgumentError(f"cdist: p must not be negative, and is {p}")
+    broadcast_shapes("cdist", a.shape[:-2], b.shape[:-2])
+    difference = a.unsqueeze(-2) - b.unsqueeze(-3)
+    if not difference.shape[-1]:
+        return difference.sum(-1).to(dtype)
+    return _norm(difference, float(p), -1, False).to(dtype)
