@@ -6,6 +6,7 @@ sorts them and sums each run, where ``numpy.add.at`` would go element by element
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -132,6 +133,17 @@ def data(general: Kernels) -> Kernels:
             return general_index_put(self, indices, values, accumulate)
         key: Any = tuple([_ALL if index is None else index for index in indices])
         try:
+            index = indices[-1] if indices else None
+            rows = self.ndim > 1 and index is not None and index.ndim == 1 and index.dtype.kind == "i" and index.size
+            if (
+                rows
+                and self.size > _SMALL
+                and self.flags.c_contiguous
+                and all(one is None for one in indices[:-1])
+                and self.dtype.kind in "fc"
+            ):
+                add_slices(self, len(indices) - 1, index, values)
+                return self
             add_at(self, key, values)
         except (IndexError, ValueError):  # before anything is written
             return general_index_put(self, indices, values, accumulate)
@@ -151,6 +163,18 @@ def data(general: Kernels) -> Kernels:
         result = zeros(sizes, dtype)
         add_at(result, tuple(indices), grad)
         return result
+
+    def add_slices(self: Any, dim: int, places: Any, values: Any) -> None:
+        """Adds slices through ``ufunc.at`` over one dim, which has a fast loop where that over several has none."""
+        size, shape = self.shape[dim], self.shape
+        if places.min() < -size or places.max() >= size:
+            raise IndexError  # the general kernel says which
+        count, inner = len(places), math.prod(shape[dim + 1 :])
+        values = np.broadcast_to(values, (*shape[:dim], count, *shape[dim + 1 :])).reshape((-1, count * inner))
+        places = np.where(places < 0, places + size, places)
+        flat = (places[:, None] * inner + np.arange(inner)).reshape(-1)
+        for part, added in zip(self.reshape((-1, size * inner)), values, strict=True):
+            add_at(part, flat, added)
 
     def add_runs(grad: Any, sizes: tuple[int, ...], places: Any) -> Any:
         """Sorts the rows of ``grad`` by where they go and sums each run."""

@@ -40,7 +40,8 @@ def test_signature_binds_in_the_contracts_order(k, name):
         signature = inspect.signature(kernel)
     except ValueError:  # a C function that says nothing about itself
         return
-    signature.bind(*positional)
+    demanded = {argument.name: None for argument in schema.keyword_only if argument.default is None}
+    signature.bind(*positional, **demanded)
     named = list(signature.parameters)
     own = inspect.isfunction(kernel)
     if own:

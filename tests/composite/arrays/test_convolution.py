@@ -1,4 +1,4 @@
-"""Convolutions over NumPy: the ways that the kernels choose between, against values by hand and the Composite kernels."""
+"""Convolutions over NumPy: the ways that the kernels choose between, by hand and against the Composite kernels."""
 
 from __future__ import annotations
 

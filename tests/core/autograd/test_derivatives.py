@@ -84,6 +84,7 @@ KINKS = {
         for name in ("plain", "overlapping")
         if (n, name) != (3, "overlapping")
     },
+    ("tp::linalg_pinv.atol_rtol_float", "rank 1"): "a step makes the rank 2, and the inverse jumps",
     ("tp::_to_copy", "dtype float32"): "differences of float32 are exact to few digits",
     ("tp::_to_copy", "dtype int64"): "an integer has no derivative",
 }

@@ -28,33 +28,41 @@ ENOUGH = 48
 
 
 class Row(NamedTuple):
-    """How a window of stride 1 lies in the row of a padded image.
+    """How the windows of stride 1 lie in the row of images, with padding between their rows and between them.
+
+    What pads the end of a row of an image pads the start of the next one too.
 
     Attributes:
-        sizes: of the padded image.
+        sizes: of an image with the padding behind it.
+        lead: how many zeros are before the first image.
         copied: the shifts that are copied side by side.
         read: the shifts that products read in place, each of which goes with every copied one.
-        reach: the largest shift.
+        reach: how many elements are read behind the last window's first.
     """
 
     sizes: Sizes
+    lead: int
     copied: tuple[int, ...]
     read: tuple[int, ...]
     reach: int
 
 
-def row_of(sizes: Sizes, kernel: Sizes, dilation: Sizes, channels: int) -> Row:
+def row_of(sizes: Sizes, kernel: Sizes, pads: Pads, dilation: Sizes, channels: int) -> Row:
     """Returns the shifts of a window's places; few channels have all of them copied.
 
     Example:
-        >>> row_of((5, 6), (2, 3), (1, 1), 64)
-        Row(sizes=(5, 6), copied=(0, 1, 2), read=(0, 6), reach=8)
+        >>> row_of((3, 4), (2, 3), [(0, 1), (1, 1)], (1, 1), 64)
+        Row(sizes=(4, 5), lead=1, copied=(0, 1, 2), read=(0, 5), reach=7)
     """
-    steps = [math.prod(sizes[d + 1 :]) * g for d, g in enumerate(dilation)]
-    shifts = [[k * step for k in range(n)] for n, step in zip(kernel, steps, strict=True)]
+    dims = [*zip(sizes, kernel, pads, dilation, strict=True)]
+    # A window may also start in the padding alone, where there is more of it than the kernel reaches over.
+    padded = tuple([max(n + max(pad), n + sum(pad) - g * (k - 1)) for n, k, pad, g in dims])
+    steps = [math.prod(padded[d + 1 :]) for d in range(len(padded))]
+    lead = sum(pad[0] * step for pad, step in zip(pads, steps, strict=True))
+    shifts = [[k * g * step for k in range(n)] for (_, n, _, g), step in zip(dims, steps, strict=True)]
     last = len(kernel) - 1 if channels * kernel[-1] >= ENOUGH else 0
     read, copied = (tuple(map(sum, itertools.product(*part))) for part in (shifts[:last], shifts[last:]))
-    return Row(sizes, copied, read, read[-1] + copied[-1])
+    return Row(padded, lead, copied, read, max(read[-1] + copied[-1], lead))
 
 
 def slices(place: Sizes, count: Sizes, stride: Sizes, dilation: Sizes) -> tuple[slice, ...]:
@@ -82,51 +90,50 @@ def kernels(xp: Any, support: Support) -> Kernels:
 def shifted(xp: Any) -> Kernels:
     """Products over rows of whole padded images, for a stride of 1."""
     empty, zeros, matmul, add, scratch = xp.empty, xp.zeros, xp.matmul, xp.add, Scratch(xp).take
+    as_strided = xp.lib.stride_tricks.as_strided
 
-    def rows_of(x: Any, buffer: Any, pads: Pads, row: Row, groups: int) -> Any:
-        """The rows of a block of samples, for each copied shift one; the buffer's padding is 0 already."""
-        channels = buffer.shape[0]
-        inside = tuple([slice(lo, n - hi) for n, (lo, hi) in zip(row.sizes, pads, strict=True)])
-        buffer[(slice(None), slice(None), *inside)] = x.swapaxes(0, 1)
-        flat = buffer.reshape(channels, -1)
+    def rows_of(x: Any, row: Row, groups: int) -> Any:
+        """The rows of a block of samples, for each copied shift one."""
+        samples, channels = x.shape[:2]
+        area = samples * math.prod(row.sizes)
+        flat = scratch("padded", (channels, area + row.reach), x.dtype)
+        flat[...] = 0
+        steps = [math.prod(row.sizes[d:]) for d in range(len(row.sizes) + 1)]
+        strides = (flat.strides[0], *[step * flat.itemsize for step in steps])
+        images = as_strided(flat[:, row.lead :], (channels, samples, *row.sizes), strides)
+        images[(slice(None), slice(None), *[slice(n) for n in x.shape[2:]])] = x.swapaxes(0, 1)
         if row.copied == (0,):
             return flat.reshape(groups, channels // groups, -1)
-        length = flat.shape[1] - row.copied[-1]
+        length = area + row.reach - row.copied[-1]
         copied = scratch("copied", (channels, len(row.copied), length), x.dtype)
         for i, shift in enumerate(row.copied):
             copied[:, i] = flat[:, shift : shift + length]
         return copied.reshape(groups, -1, length)
 
-    def buffers(x: Any, row: Row) -> Iterator[tuple[slice, int, Any]]:
-        channels, area = x.shape[1], math.prod(row.sizes)
-        buffer = None
-        for start, count in blocks(x.shape[0], channels * len(row.copied) * area):
-            if buffer is None or buffer.shape[1] != count:
-                buffer = scratch("padded", (channels, count, *row.sizes), x.dtype)
-                buffer[...] = 0
-            yield slice(start, start + count), count, buffer
+    def parts(x: Any, row: Row) -> Iterator[tuple[slice, int]]:
+        each = x.shape[1] * len(row.copied) * math.prod(row.sizes)
+        for start, count in blocks(x.shape[0], each):
+            yield slice(start, start + count), count
 
     def correlate(x: Any, w: Any, bias: Any, pads: Pads, dilation: Sizes, groups: int, out: Sizes) -> Any:
         outer, own, *kernel = w.shape
-        sizes = tuple([n + lo + hi for n, (lo, hi) in zip(x.shape[2:], pads, strict=True)])
-        row = row_of(sizes, tuple(kernel), dilation, own)
+        row = row_of(x.shape[2:], tuple(kernel), pads, dilation, own)
         # One matrix for each shift that is read in place: (groups, O / groups, channels * copied).
         matrices = w.reshape(groups, outer // groups, own, len(row.read), len(row.copied))
         matrices = [matrices[:, :, :, i].reshape(groups, outer // groups, -1) for i in range(len(row.read))]
         inside = (slice(None), slice(None), *[slice(n) for n in out])
         result = empty((x.shape[0], outer, *out), x.dtype)
-        for part, count, buffer in buffers(x, row):
-            rows = rows_of(x[part], buffer, pads, row, groups)
-            whole = scratch("products", (groups, outer // groups, count * math.prod(sizes)), x.dtype)
-            run = whole.shape[2] - row.reach
-            total = whole[:, :, :run]
+        for part, count in parts(x, row):
+            rows = rows_of(x[part], row, groups)
+            run = count * math.prod(row.sizes)
+            total = scratch("products", (groups, outer // groups, run), x.dtype)
             for i, (matrix, shift) in enumerate(zip(matrices, row.read, strict=True)):
                 if not i:
                     matmul(matrix, rows[:, :, shift : shift + run], out=total)
                     continue
                 more = scratch("more", total.shape, x.dtype)
                 add(total, matmul(matrix, rows[:, :, shift : shift + run], out=more), out=total)
-            found = whole.reshape(outer, count, *sizes)[inside].swapaxes(0, 1)
+            found = total.reshape(outer, count, *row.sizes)[inside].swapaxes(0, 1)
             if bias is None:
                 result[part] = found
             else:
@@ -135,17 +142,16 @@ def shifted(xp: Any) -> Kernels:
 
     def weigh(x: Any, g: Any, shape: Sizes, pads: Pads, dilation: Sizes, groups: int) -> Any:
         outer, own, *kernel = shape
-        sizes = tuple([n + lo + hi for n, (lo, hi) in zip(x.shape[2:], pads, strict=True)])
-        row = row_of(sizes, tuple(kernel), dilation, own)
+        row = row_of(x.shape[2:], tuple(kernel), pads, dilation, own)
         inside = (slice(None), slice(None), *[slice(n) for n in g.shape[2:]])
         total = zeros((groups, outer // groups, own, len(row.read), len(row.copied)), x.dtype)
-        for part, count, buffer in buffers(x, row):
-            rows = rows_of(x[part], buffer, pads, row, groups)
-            spaced = scratch("spaced", (outer, count, *sizes), x.dtype)
+        for part, count in parts(x, row):
+            rows = rows_of(x[part], row, groups)
+            run = count * math.prod(row.sizes)
+            spaced = scratch("spaced", (outer, count, *row.sizes), x.dtype)
             spaced[...] = 0
             spaced[inside] = g[part].swapaxes(0, 1)
-            run = count * math.prod(sizes) - row.reach
-            left = spaced.reshape(groups, outer // groups, -1)[:, :, :run]
+            left = spaced.reshape(groups, outer // groups, run)
             for i, shift in enumerate(row.read):
                 found = matmul(left, rows[:, :, shift : shift + run].swapaxes(1, 2))
                 total[:, :, :, i] += found.reshape(groups, outer // groups, own, -1)

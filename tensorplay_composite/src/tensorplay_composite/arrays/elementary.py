@@ -147,7 +147,7 @@ def _silenced(module: Any) -> dict[str, Any]:
 def logical(xp: Any, support: Support) -> Kernels:
     """Kernels that look at bits, and those that ask which numbers are no ordinary ones."""
     kind, boolean = support.kind, support.boolean
-    where, asarray, zeros, ones = xp.where, xp.asarray, xp.zeros, xp.ones
+    where, asarray, zeros, ones, iinfo = xp.where, xp.asarray, xp.zeros, xp.ones, xp.iinfo
     left, right = first(xp, "bitwise_left_shift", "left_shift"), first(xp, "bitwise_right_shift", "right_shift")
 
     def ordinary(function: Any, otherwise: Any) -> Any:
@@ -159,14 +159,14 @@ def logical(xp: Any, support: Support) -> Kernels:
         return asked
 
     def possible(self: Any, other: Any) -> Any:
-        return (other >= 0) & (other < asarray(8 * self.dtype.itemsize, dtype=other.dtype))
+        return (other >= 0) & (other < asarray(iinfo(self.dtype).bits, dtype=other.dtype))
 
     def bitwise_left_shift(self: Any, other: Any) -> Any:
         fits, zero = possible(self, other), asarray(0, dtype=self.dtype)
         return where(fits, left(self, where(fits, other, zero)), zero)
 
     def bitwise_right_shift(self: Any, other: Any) -> Any:
-        last = asarray(8 * self.dtype.itemsize - 1, dtype=self.dtype)
+        last = asarray(iinfo(self.dtype).bits - 1, dtype=self.dtype)
         return right(self, where(possible(self, other), other, last))
 
     return {

@@ -158,12 +158,19 @@ class HostRandom:
         if not replacement:
             with numpy.errstate(divide="ignore"):
                 waits = generator.standard_exponential(rows.shape) / rows
-            return numpy.argsort(waits, axis=1, kind="stable")[:, :count]
+            if count >= rows.shape[1]:
+                return numpy.argsort(waits, axis=1, kind="stable")
+            first = numpy.argpartition(waits, count - 1, axis=1)[:, :count]
+            order = numpy.argsort(numpy.take_along_axis(waits, first, 1), axis=1, kind="stable")
+            return numpy.take_along_axis(first, order, 1)
+        # One search in all rows: row i lies in [i, i + 1), and so do the numbers that are drawn for it.
+        count_of_rows, width = rows.shape
+        offsets = numpy.arange(count_of_rows, dtype="float64")[:, None]
         ends = numpy.cumsum(rows, axis=1)
-        ends /= ends[:, -1:]
-        drawn = generator.random((rows.shape[0], count))
-        found = [numpy.searchsorted(end, one, side="right") for end, one in zip(ends, drawn, strict=True)]
-        return numpy.array(found, dtype="int64").reshape((rows.shape[0], count))
+        ends = ends / ends[:, -1:] + offsets
+        drawn = numpy.minimum(generator.random((count_of_rows, count)) + offsets, numpy.nextafter(offsets + 1, 0))
+        found = numpy.searchsorted(ends.reshape(-1), drawn.reshape(-1), side="right").reshape(drawn.shape)
+        return found - numpy.arange(count_of_rows)[:, None] * width
 
     def permutation(self, n: int, index: int) -> Any:
         """Returns a NumPy array of int64, a random order of 0 … n - 1."""

@@ -20,17 +20,20 @@ def kernels(upload: Upload, name_of: Callable[[Any], str] = dtype_name) -> Kerne
     """
 
     def divided(start: Any, end: Any, steps: int, whole: bool) -> Any:
-        """Numbers in float64, or in complex128 of complex ends; each half is counted from its own end."""
+        """Numbers in float64; each half is counted from its own end."""
         import numpy
 
         if whole:
             start, end = int(start), int(end)
-        step = (end - start) / (steps - 1) if steps > 1 else 0.0
-        counts = numpy.arange(steps, dtype="float64")
-        half = steps // 2
-        with numpy.errstate(all="ignore"):
-            first = start + counts[: max(half, 1)] * step if steps > 1 else numpy.full(steps, float(start))
-            return numpy.concatenate([first, end - counts[::-1][half:] * step]) if steps > 1 else first
+        numbers = numpy.arange(steps, dtype="float64")
+        if steps < 2:
+            return numbers + start
+        step, half = (end - start) / (steps - 1), steps // 2
+        numbers[half:] -= steps - 1
+        numbers *= step
+        numbers[:half] += start
+        numbers[half:] += end
+        return numbers
 
     def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None) -> Any:
         whole = "int" in name_of(dtype)

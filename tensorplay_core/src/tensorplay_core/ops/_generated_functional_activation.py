@@ -888,7 +888,7 @@ def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None)
 
 
 def gelu_backward(grad_output: Tensor, input: Tensor, *, approximate: str = "none") -> Tensor:
-    """tp.nn.functional.gelu_backward(grad_output, input, *, approximate="none") -> Tensor
+    """tp.gelu_backward(grad_output, input, *, approximate="none") -> Tensor
 
     The gradient of :func:`gelu`.
 

@@ -48,7 +48,9 @@ def embedding(
     """
     try:
         if not active.special:
-            return input._type.k_embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)  # type: ignore[no-any-return]
+            return input._type.k_embedding(  # type: ignore[no-any-return]
+                input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]
@@ -121,7 +123,8 @@ def embedding_dense_backward(
 
     Example:
         >>> import tensorplay as tp
-        >>> tp.embedding_dense_backward(tp.tensor([[1.0], [2.0], [4.0]]), tp.tensor([1, 1, 0]), 3, -1, False)
+        >>> grad, indices = tp.tensor([[1.0], [2.0], [4.0]]), tp.tensor([1, 1, 0])
+        >>> tp.ops.tp.embedding_dense_backward(grad, indices, 3, -1, False)
         tensor([[4.],
                 [3.],
                 [0.]])

@@ -162,7 +162,9 @@ def conv_transpose1d(
     """
     try:
         if not active.special:
-            return input._type.k_conv_transpose1d(input, weight, bias, stride, padding, output_padding, groups, dilation)  # type: ignore[no-any-return]
+            return input._type.k_conv_transpose1d(  # type: ignore[no-any-return]
+                input, weight, bias, stride, padding, output_padding, groups, dilation
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]
@@ -195,7 +197,9 @@ def conv_transpose2d(
     """
     try:
         if not active.special:
-            return input._type.k_conv_transpose2d__input(input, weight, bias, stride, padding, output_padding, groups, dilation)  # type: ignore[no-any-return]
+            return input._type.k_conv_transpose2d__input(  # type: ignore[no-any-return]
+                input, weight, bias, stride, padding, output_padding, groups, dilation
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]
@@ -226,7 +230,9 @@ def conv_transpose3d(
     """
     try:
         if not active.special:
-            return input._type.k_conv_transpose3d__input(input, weight, bias, stride, padding, output_padding, groups, dilation)  # type: ignore[no-any-return]
+            return input._type.k_conv_transpose3d__input(  # type: ignore[no-any-return]
+                input, weight, bias, stride, padding, output_padding, groups, dilation
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]

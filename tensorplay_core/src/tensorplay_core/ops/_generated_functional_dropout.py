@@ -30,7 +30,8 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
 
     Example:
         >>> import tensorplay as tp
-        >>> tp.native_dropout(tp.ones(2), 0.5, False)
+        >>> result, mask = tp.native_dropout(tp.ones(2), 0.5, False)
+        >>> result, mask
         (tensor([1., 1.]), tensor([True, True]))
 
     """
@@ -47,7 +48,7 @@ def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: float) -> 
 
     Example:
         >>> import tensorplay as tp
-        >>> tp.native_dropout_backward(tp.ones(2), tp.tensor([True, False]), 2.0)
+        >>> tp.ops.tp.native_dropout_backward(tp.ones(2), tp.tensor([True, False]), 2.0)
         tensor([2., 0.])
 
     """
@@ -59,8 +60,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
     In ``training`` each element is 0 with probability ``p``, and those that stay are divided by ``1 - p``; else
     the
-    input. ``tp.manual_seed`` makes it repeat. Hinton and others, "Improving neural networks by preventing co-
-    adaptation of
+    input. ``tp.manual_seed`` makes it repeat. Hinton and others, "Improving neural networks by preventing
+    co-adaptation of
     feature detectors", 2012, https://arxiv.org/abs/1207.0580.
 
     Example:

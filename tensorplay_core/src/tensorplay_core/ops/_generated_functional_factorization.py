@@ -55,8 +55,8 @@ def linalg_cholesky(input: Tensor, *, upper: bool = False, out: Tensor | None = 
 
     The lower triangular L with a positive diagonal for which ``L @ L.mH`` is a Hermitian positive-definite
     matrix; with
-    ``upper`` its conjugate transpose. Only that triangle of ``input`` is read. A matrix that is not positive-
-    definite
+    ``upper`` its conjugate transpose. Only that triangle of ``input`` is read. A matrix that is not
+    positive-definite
     raises ``tp.linalg.LinAlgError``, which names the leading minor that is not.
 
     Gradients:
@@ -110,7 +110,7 @@ def linalg_cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool
     Example:
         >>> import tensorplay as tp
         >>> tp.linalg.cholesky_ex(tp.tensor([[1.0, 2.0], [2.0, 1.0]])).info
-        tensor(2, dtype=int32)
+        tensor(2, dtype=tensorplay.int32)
 
     """
     return call(  # type: ignore[no-any-return]

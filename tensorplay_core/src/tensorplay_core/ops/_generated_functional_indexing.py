@@ -391,11 +391,11 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor) -> Tensor:
 def index_fill(*args: Any, **kwargs: Any) -> Any:
     """tp.index_fill(input, dim, index, value) -> Tensor
 
-    A copy of ``self`` with ``value`` in the slices that ``index`` names along ``dim``.
+    A copy of ``input`` with ``value`` in the slices that ``index`` names along ``dim``.
 
     index_fill(input, dim, index, value) -> Tensor
 
-    A copy of ``self`` with ``value``, a tensor without dims, in the slices that ``index`` names along ``dim``.
+    A copy of ``input`` with ``value``, a tensor without dims, in the slices that ``index`` names along ``dim``.
 
     Example:
         >>> import tensorplay as tp

@@ -58,7 +58,9 @@ def mse_loss(
     """
     try:
         if not active.special:
-            return input._type.k_mse_loss(input, target, size_average, reduce, reduction, weight)  # type: ignore[no-any-return]
+            return input._type.k_mse_loss(  # type: ignore[no-any-return]
+                input, target, size_average, reduce, reduction, weight
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(MSE_LOSS, (input, target, size_average, reduce, reduction, weight))  # type: ignore[no-any-return]
@@ -87,7 +89,9 @@ def l1_loss(
     """
     try:
         if not active.special:
-            return input._type.k_l1_loss(input, target, size_average, reduce, reduction, weight)  # type: ignore[no-any-return]
+            return input._type.k_l1_loss(  # type: ignore[no-any-return]
+                input, target, size_average, reduce, reduction, weight
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(L1_LOSS, (input, target, size_average, reduce, reduction, weight))  # type: ignore[no-any-return]
@@ -115,7 +119,9 @@ def smooth_l1_loss(
     """
     try:
         if not active.special:
-            return input._type.k_smooth_l1_loss(input, target, size_average, reduce, reduction, beta)  # type: ignore[no-any-return]
+            return input._type.k_smooth_l1_loss(  # type: ignore[no-any-return]
+                input, target, size_average, reduce, reduction, beta
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(SMOOTH_L1_LOSS, (input, target, size_average, reduce, reduction, beta))  # type: ignore[no-any-return]
@@ -171,7 +177,9 @@ def nll_loss(
     """
     try:
         if not active.special:
-            return input._type.k_nll_loss(input, target, weight, size_average, ignore_index, reduce, reduction)  # type: ignore[no-any-return]
+            return input._type.k_nll_loss(  # type: ignore[no-any-return]
+                input, target, weight, size_average, ignore_index, reduce, reduction
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]
@@ -200,7 +208,9 @@ def binary_cross_entropy(
     """
     try:
         if not active.special:
-            return input._type.k_binary_cross_entropy(input, target, weight, size_average, reduce, reduction)  # type: ignore[no-any-return]
+            return input._type.k_binary_cross_entropy(  # type: ignore[no-any-return]
+                input, target, weight, size_average, reduce, reduction
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]
@@ -226,14 +236,16 @@ def binary_cross_entropy_with_logits(
 
     Example:
         >>> import tensorplay as tp
-        >>> tp.nn.functional.binary_cross_entropy_with_logits(tp.tensor([0.0, -100.0]), tp.tensor([1.0, 1.0]),
-            reduction="none")
+        >>> logits, target = tp.tensor([0.0, -100.0]), tp.ones(2)
+        >>> tp.nn.functional.binary_cross_entropy_with_logits(logits, target, reduction="none")
         tensor([  0.6931, 100.0000])
 
     """
     try:
         if not active.special:
-            return input._type.k_binary_cross_entropy_with_logits(input, target, weight, size_average, reduce, reduction, pos_weight)  # type: ignore[no-any-return]
+            return input._type.k_binary_cross_entropy_with_logits(  # type: ignore[no-any-return]
+                input, target, weight, size_average, reduce, reduction, pos_weight
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]
@@ -263,7 +275,9 @@ def kl_div(
     """
     try:
         if not active.special:
-            return input._type.k_kl_div(input, target, size_average, reduce, reduction, log_target)  # type: ignore[no-any-return]
+            return input._type.k_kl_div(  # type: ignore[no-any-return]
+                input, target, size_average, reduce, reduction, log_target
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(KL_DIV, (input, target, size_average, reduce, reduction, log_target))  # type: ignore[no-any-return]
@@ -285,14 +299,16 @@ def gaussian_nll_loss(
 
     Example:
         >>> import tensorplay as tp
-        >>> tp.nn.functional.gaussian_nll_loss(tp.tensor([1.0, 2.0]), tp.tensor([1.0, 4.0]), tp.tensor([1.0,
-            1.0]))
+        >>> mean, target = tp.tensor([1.0, 2.0]), tp.tensor([1.0, 4.0])
+        >>> tp.nn.functional.gaussian_nll_loss(mean, target, tp.ones(2))
         tensor(1.)
 
     """
     try:
         if not active.special:
-            return input._type.k_gaussian_nll_loss(input, target, var, full, eps, reduction)  # type: ignore[no-any-return]
+            return input._type.k_gaussian_nll_loss(  # type: ignore[no-any-return]
+                input, target, var, full, eps, reduction
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(GAUSSIAN_NLL_LOSS, (input, target, var, full, eps, reduction))  # type: ignore[no-any-return]
@@ -322,7 +338,9 @@ def poisson_nll_loss(
     """
     try:
         if not active.special:
-            return input._type.k_poisson_nll_loss(input, target, log_input, full, size_average, eps, reduce, reduction)  # type: ignore[no-any-return]
+            return input._type.k_poisson_nll_loss(  # type: ignore[no-any-return]
+                input, target, log_input, full, size_average, eps, reduce, reduction
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]
@@ -345,14 +363,16 @@ def hinge_embedding_loss(
 
     Example:
         >>> import tensorplay as tp
-        >>> tp.nn.functional.hinge_embedding_loss(tp.tensor([0.5, 0.25]), tp.tensor([1.0, -1.0]),
-            reduction="none")
+        >>> x, target = tp.tensor([0.5, 0.25]), tp.tensor([1.0, -1.0])
+        >>> tp.nn.functional.hinge_embedding_loss(x, target, reduction="none")
         tensor([0.5000, 0.7500])
 
     """
     try:
         if not active.special:
-            return input._type.k_hinge_embedding_loss(input, target, margin, size_average, reduce, reduction)  # type: ignore[no-any-return]
+            return input._type.k_hinge_embedding_loss(  # type: ignore[no-any-return]
+                input, target, margin, size_average, reduce, reduction
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]
@@ -378,14 +398,16 @@ def margin_ranking_loss(
 
     Example:
         >>> import tensorplay as tp
-        >>> tp.nn.functional.margin_ranking_loss(tp.tensor([1.0, 2.0]), tp.tensor([3.0, 0.0]), tp.tensor([1.0,
-            1.0]), reduction="none")
+        >>> a, b = tp.tensor([1.0, 2.0]), tp.tensor([3.0, 0.0])
+        >>> tp.nn.functional.margin_ranking_loss(a, b, tp.ones(2), reduction="none")
         tensor([2., 0.])
 
     """
     try:
         if not active.special:
-            return input1._type.k_margin_ranking_loss(input1, input2, target, margin, size_average, reduce, reduction)  # type: ignore[no-any-return]
+            return input1._type.k_margin_ranking_loss(  # type: ignore[no-any-return]
+                input1, input2, target, margin, size_average, reduce, reduction
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]
@@ -409,14 +431,16 @@ def cosine_embedding_loss(
 
     Example:
         >>> import tensorplay as tp
-        >>> tp.nn.functional.cosine_embedding_loss(tp.tensor([[1.0, 0.0]]), tp.tensor([[0.0, 1.0]]),
-            tp.tensor([1.0]))
+        >>> a, b = tp.tensor([[1.0, 0.0]]), tp.tensor([[0.0, 1.0]])
+        >>> tp.nn.functional.cosine_embedding_loss(a, b, tp.ones(1))
         tensor(1.)
 
     """
     try:
         if not active.special:
-            return input1._type.k_cosine_embedding_loss(input1, input2, target, margin, size_average, reduce, reduction)  # type: ignore[no-any-return]
+            return input1._type.k_cosine_embedding_loss(  # type: ignore[no-any-return]
+                input1, input2, target, margin, size_average, reduce, reduction
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]
@@ -446,14 +470,16 @@ def triplet_margin_loss(
 
     Example:
         >>> import tensorplay as tp
-        >>> tp.nn.functional.triplet_margin_loss(tp.tensor([[0.0, 0.0]]), tp.tensor([[3.0, 4.0]]),
-            tp.tensor([[0.0, 5.0]]), eps=0.0)
+        >>> anchor, near, far = tp.zeros(1, 2), tp.tensor([[3.0, 4.0]]), tp.tensor([[0.0, 5.0]])
+        >>> tp.nn.functional.triplet_margin_loss(anchor, near, far, eps=0.0)
         tensor(1.)
 
     """
     try:
         if not active.special:
-            return anchor._type.k_triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, size_average, reduce, reduction)  # type: ignore[no-any-return]
+            return anchor._type.k_triplet_margin_loss(  # type: ignore[no-any-return]
+                anchor, positive, negative, margin, p, eps, swap, size_average, reduce, reduction
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]
@@ -480,7 +506,9 @@ def soft_margin_loss(
     """
     try:
         if not active.special:
-            return input._type.k_soft_margin_loss(input, target, size_average, reduce, reduction)  # type: ignore[no-any-return]
+            return input._type.k_soft_margin_loss(  # type: ignore[no-any-return]
+                input, target, size_average, reduce, reduction
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(SOFT_MARGIN_LOSS, (input, target, size_average, reduce, reduction))  # type: ignore[no-any-return]

@@ -159,7 +159,9 @@ def cross_entropy(
     """
     try:
         if not active.special:
-            return input._type.k_cross_entropy(input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing)  # type: ignore[no-any-return]
+            return input._type.k_cross_entropy(  # type: ignore[no-any-return]
+                input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]

@@ -133,7 +133,9 @@ def instance_norm(
     """
     try:
         if not active.special:
-            return input._type.k_instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)  # type: ignore[no-any-return]
+            return input._type.k_instance_norm(  # type: ignore[no-any-return]
+                input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]
@@ -173,7 +175,9 @@ def batch_norm(
     """
     try:
         if not active.special:
-            return input._type.k_batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)  # type: ignore[no-any-return]
+            return input._type.k_batch_norm(  # type: ignore[no-any-return]
+                input, running_mean, running_var, weight, bias, training, momentum, eps
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]

@@ -275,7 +275,9 @@ def interpolate(
     """
     try:
         if not active.special:
-            return input._type.k_interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)  # type: ignore[no-any-return]
+            return input._type.k_interpolate(  # type: ignore[no-any-return]
+                input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]

@@ -222,7 +222,7 @@ def div(input: Tensor, other: Tensor, *, rounding_mode: str | None, out: Tensor 
 def div(*args: Any, **kwargs: Any) -> Any:
     """tp.div(input, other, *, out=None) -> Tensor
 
-    Divides ``self`` by ``other``; integers divide to the default float dtype.
+    Divides ``input`` by ``other``; integers divide to the default float dtype.
 
     div(input, other, *, rounding_mode, out=None) -> Tensor
 

@@ -48,10 +48,17 @@ def max_pool1d(
     where it is left out; NaN is larger than all numbers. With ``ceil_mode`` a last window may reach beyond the
     end.
 
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.max_pool1d(tp.tensor([[[1.0, 3.0, 2.0, 5.0]]]), 2)
+        tensor([[[3., 5.]]])
+
     """
     try:
         if not active.special:
-            return input._type.k_max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode)  # type: ignore[no-any-return]
+            return input._type.k_max_pool1d(  # type: ignore[no-any-return]
+                input, kernel_size, stride, padding, dilation, ceil_mode
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(MAX_POOL1D, (input, kernel_size, stride, padding, dilation, ceil_mode))  # type: ignore[no-any-return]
@@ -159,6 +166,12 @@ def max_pool2d_with_indices(
     Gradients:
         self: max_pool_scattered(grads[0], self.shape, result1, 2)
 
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.max_pool2d(tp.arange(16.0).reshape(1, 1, 4, 4), 2, return_indices=True)[1]
+        tensor([[[[ 5,  7],
+                  [13, 15]]]])
+
     """
     return call(  # type: ignore[no-any-return]
         MAX_POOL2D_WITH_INDICES, (input, kernel_size, stride, padding, dilation, ceil_mode)
@@ -251,6 +264,11 @@ def max_pool3d(
     Gradients:
         self: max_pool3d_backward(grad, self, kernel_size, stride, padding, dilation, ceil_mode)
 
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.max_pool3d(tp.arange(8.0).reshape(1, 1, 2, 2, 2), 2)
+        tensor([[[[[7.]]]]])
+
     """
     try:
         t = input._type
@@ -303,6 +321,11 @@ def max_pool3d_with_indices(
 
     Gradients:
         self: max_pool_scattered(grads[0], self.shape, result1, 3)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.max_pool3d(tp.arange(8.0).reshape(1, 1, 2, 2, 2), 2, return_indices=True)[1]
+        tensor([[[[[7]]]]])
 
     """
     return call(  # type: ignore[no-any-return]
@@ -392,10 +415,17 @@ def avg_pool1d(
     The mean of each window over the last dim of ``input`` (N, C, L) or (C, L). Zeros of the padding count as
     elements unless ``count_include_pad`` is False; what a window has beyond it, with ``ceil_mode``, never does.
 
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.avg_pool1d(tp.tensor([[[1.0, 3.0, 2.0, 5.0]]]), 2)
+        tensor([[[2.0000, 3.5000]]])
+
     """
     try:
         if not active.special:
-            return input._type.k_avg_pool1d(input, kernel_size, stride, padding, ceil_mode, count_include_pad)  # type: ignore[no-any-return]
+            return input._type.k_avg_pool1d(  # type: ignore[no-any-return]
+                input, kernel_size, stride, padding, ceil_mode, count_include_pad
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]
@@ -571,6 +601,11 @@ def avg_pool3d(
         self: avg_pool3d_backward(grad, self, kernel_size, stride, padding, ceil_mode, count_include_pad,
             divisor_override)
 
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.avg_pool3d(tp.arange(8.0).reshape(1, 1, 2, 2, 2), 2)
+        tensor([[[[[3.5000]]]]])
+
     """
     try:
         t = input._type
@@ -718,6 +753,11 @@ def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int]) -> Tens
     window of place i
     goes from floor(i * size / output) to ceil((i + 1) * size / output).
 
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.adaptive_avg_pool2d(tp.arange(9.0).reshape(1, 1, 3, 3), 1)
+        tensor([[[[4.]]]])
+
     """
     try:
         if not active.special:
@@ -733,6 +773,11 @@ def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int]) -> Tens
     Means of windows of ``input`` (N, C, D, H, W) or (C, D, H, W), so placed that the result has ``output_size``:
     the window of place i
     goes from floor(i * size / output) to ceil((i + 1) * size / output).
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.adaptive_avg_pool3d(tp.arange(8.0).reshape(1, 1, 2, 2, 2), 1)
+        tensor([[[[[3.5000]]]]])
 
     """
     try:

@@ -28,7 +28,7 @@ def bernoulli(*args: Any, **kwargs: Any) -> Any:
 
     bernoulli(input, p, *, generator=None) -> Tensor
 
-    1 with the probability ``p``, else 0, in the shape and dtype of ``self``, whose elements do not matter.
+    1 with the probability ``p``, else 0, in the shape and dtype of ``input``, whose elements do not matter.
 
     Example:
         >>> import tensorplay as tp

@@ -706,8 +706,8 @@ def logsumexp(
 
     Example:
         >>> import tensorplay as tp
-        >>> tp.logsumexp(tp.tensor([[1000.0, 1000.0], [0.0, 0.0]]), dim=1)
-        tensor([1000.6931,    0.6931])
+        >>> tp.logsumexp(tp.tensor([1000.0, 1000.0]), dim=0)
+        tensor(1000.6932)
 
     """
     if keepdims is not None:

@@ -186,6 +186,8 @@ def round(*args: Any, **kwargs: Any) -> Any:
         tensor([1234.5699])
         >>> tp.round(tp.tensor([1234.5]), decimals=-2)
         tensor([1200.])
+        >>> tp.round(tp.tensor([1.25, 2.346]), decimals=1)
+        tensor([1.2000, 2.3000])
 
     """
     if not kwargs and len(args) == 1:

@@ -54,6 +54,8 @@ def sort(*args: Any, **kwargs: Any) -> Any:
         >>> values, indices = tp.sort(tp.tensor([3, 1, 2]))
         >>> values, indices
         (tensor([1, 2, 3]), tensor([1, 2, 0]))
+        >>> tp.sort(tp.tensor([2, 1, 2]), stable=True, dim=0, descending=True).indices
+        tensor([0, 2, 1])
 
     """
     return pick("sort", (SORT, SORT_STABLE), args, kwargs)
@@ -76,6 +78,8 @@ def argsort(*args: Any, **kwargs: Any) -> Any:
         >>> import tensorplay as tp
         >>> tp.argsort(tp.tensor([3, 1, 2]), descending=True)
         tensor([0, 2, 1])
+        >>> tp.argsort(tp.tensor([2, 1, 2]), stable=True)
+        tensor([1, 0, 2])
 
     """
     return pick("argsort", (ARGSORT, ARGSORT_STABLE), args, kwargs)
@@ -193,6 +197,8 @@ def searchsorted(*args: Any, **kwargs: Any) -> Any:
         tensor([1, 3])
         >>> tp.searchsorted(tp.tensor([1, 3, 5]), tp.tensor([3, 6]), side="right")
         tensor([2, 3])
+        >>> tp.searchsorted(tp.tensor([1.0, 3.0, 5.0]), 4.0)
+        tensor(2)
 
     """
     return pick("searchsorted", (SEARCHSORTED_TENSOR, SEARCHSORTED_SCALAR), args, kwargs)
@@ -216,6 +222,8 @@ def bucketize(*args: Any, **kwargs: Any) -> Any:
         >>> import tensorplay as tp
         >>> tp.bucketize(tp.tensor([0, 1, 2, 7]), tp.tensor([1, 5]))
         tensor([0, 0, 1, 2])
+        >>> tp.bucketize(4.0, tp.tensor([1.0, 3.0, 5.0]))
+        tensor(2)
 
     """
     return pick("bucketize", (BUCKETIZE_TENSOR, BUCKETIZE_SCALAR), args, kwargs)

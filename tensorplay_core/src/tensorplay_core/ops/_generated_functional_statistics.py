@@ -78,6 +78,10 @@ def var(*args: Any, **kwargs: Any) -> Any:
         >>> x = tp.tensor([1.0, 2.0, 3.0, 6.0])
         >>> tp.var(x), tp.var(x, correction=0)
         (tensor(4.6667), tensor(3.5000))
+        >>> tp.var(tp.tensor([1.0, 2.0, 3.0, 4.0]))
+        tensor(1.6667)
+        >>> tp.var(tp.tensor([1.0, 2.0, 3.0, 4.0]), False)
+        tensor(1.2500)
         >>> tp.var(tp.tensor([[1.0, 3.0], [5.0, 5.0]]), 1, False)
         tensor([1., 0.])
 
@@ -122,6 +126,10 @@ def std(*args: Any, **kwargs: Any) -> Any:
         >>> import tensorplay as tp
         >>> tp.std(tp.tensor([1.0, 3.0]), correction=0)
         tensor(1.)
+        >>> tp.std(tp.tensor([1.0, 3.0]), False)
+        tensor(1.)
+        >>> tp.std(tp.tensor([[1.0, 3.0], [2.0, 8.0]]), 1, False)
+        tensor([1., 3.])
 
     """
     return pick("std", (STD_CORRECTION, STD, STD_DIM), args, kwargs)
@@ -164,6 +172,10 @@ def var_mean(*args: Any, **kwargs: Any) -> Any:
         >>> import tensorplay as tp
         >>> tp.var_mean(tp.tensor([1.0, 3.0]), correction=0)
         (tensor(1.), tensor(2.))
+        >>> tp.var_mean(tp.tensor([1.0, 2.0, 3.0, 4.0]), False)
+        (tensor(1.2500), tensor(2.5000))
+        >>> tp.var_mean(tp.tensor([[1.0, 3.0], [2.0, 8.0]]), 1, False)
+        (tensor([1., 9.]), tensor([2., 5.]))
 
     """
     return pick("var_mean", (VAR_MEAN_CORRECTION, VAR_MEAN, VAR_MEAN_DIM), args, kwargs)
@@ -206,6 +218,10 @@ def std_mean(*args: Any, **kwargs: Any) -> Any:
         >>> import tensorplay as tp
         >>> tp.std_mean(tp.tensor([1.0, 3.0]), correction=0)
         (tensor(1.), tensor(2.))
+        >>> tp.std_mean(tp.tensor([1.0, 3.0]), False)
+        (tensor(1.), tensor(2.))
+        >>> tp.std_mean(tp.tensor([[1.0, 3.0], [2.0, 8.0]]), 1, False)
+        (tensor([1., 3.]), tensor([2., 5.]))
 
     """
     return pick("std_mean", (STD_MEAN_CORRECTION, STD_MEAN, STD_MEAN_DIM), args, kwargs)
@@ -265,6 +281,8 @@ def norm(*args: Any, **kwargs: Any) -> Any:
         >>> x = tp.tensor([[3.0, 4.0], [0.0, 2.0]])
         >>> tp.norm(x, dim=1), tp.norm(x, p=1)
         (tensor([5., 2.]), tensor(9.))
+        >>> tp.norm(tp.tensor([3.0, 4.0]), 2, (0,), dtype=tp.float64)
+        tensor(5., dtype=tensorplay.float64)
         >>> tp.norm(tp.tensor([[3.0, 4.0]]), "fro")
         tensor(5.)
 

@@ -270,6 +270,8 @@ HANDWRITTEN: tuple[tuple[Operator, Any], ...] = (
     (factorization.LINALG_EIGH, kernels.linalg_eigh),
     (factorization.LINALG_SVD, kernels.linalg_svd),
     (pointwise.CLONE, kernels.clone),
+    (pooling.MAX_POOL2D_WITH_INDICES, kernels.max_pool2d_with_indices),
+    (pooling.MAX_POOL3D_WITH_INDICES, kernels.max_pool3d_with_indices),
     (reduction.MAX_DIM, kernels.max_dim),
     (reduction.MIN_DIM, kernels.min_dim),
     (scan.CUMMAX, kernels.cummax),
@@ -457,8 +459,5 @@ LEFT_TO_COMPOSITE: tuple[Operator, ...] = (
     view.DSPLIT_ARRAY,
 )
 """Operators that are written in others, and those that cross devices."""
-WITHOUT: tuple[str, ...] = (
-    "tp::max_pool2d_with_indices",
-    "tp::max_pool3d_with_indices",
-)
+WITHOUT: tuple[str, ...] = ()
 """Operators whose rules do not say what they return: a call is KernelMissing."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 from tensorplay_core.ops import _generated_functional as functions
 from tensorplay_core.ops._generated_functional_activation import (
     gelu,
-    gelu_backward,
     glu,
     hardshrink,
     log_sigmoid,
@@ -173,7 +172,6 @@ __all__ = [
     "fold",
     "gaussian_nll_loss",
     "gelu",
-    "gelu_backward",
     "glu",
     "group_norm",
     "hardshrink",

@@ -40,7 +40,11 @@ LINALG_SOLVE_TRIANGULAR = operator(
     composite="explicit",
     autocast="fp32",
     tags=("linalg", "factorization"),
-    promises={"CPU": "linalg_solve_triangular", "CUDA": "linalg_solve_triangular", "Composite": "linalg_solve_triangular"},
+    promises={
+        "CPU": "linalg_solve_triangular",
+        "CUDA": "linalg_solve_triangular",
+        "Composite": "linalg_solve_triangular",
+    },
 )
 LINALG_INV = operator(
     "linalg_inv(Tensor A) -> Tensor",

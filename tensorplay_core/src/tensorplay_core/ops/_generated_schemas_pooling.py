@@ -36,7 +36,11 @@ MAX_POOL2D_WITH_INDICES = operator(
     shape="max_pool_with_indices",
     composite="explicit",
     tags=("core", "nn", "ordered", "numeric"),
-    promises={"CPU": "max_pool2d_with_indices", "CUDA": "max_pool2d_with_indices", "Composite": "max_pool2d_with_indices"},
+    promises={
+        "CPU": "max_pool2d_with_indices",
+        "CUDA": "max_pool2d_with_indices",
+        "Composite": "max_pool2d_with_indices",
+    },
 )
 MAX_POOL2D_BACKWARD = operator(
     "max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride=[], "
@@ -64,7 +68,11 @@ MAX_POOL3D_WITH_INDICES = operator(
     shape="max_pool_with_indices",
     composite="explicit",
     tags=("core", "nn", "ordered", "numeric"),
-    promises={"CPU": "max_pool3d_with_indices", "CUDA": "max_pool3d_with_indices", "Composite": "max_pool3d_with_indices"},
+    promises={
+        "CPU": "max_pool3d_with_indices",
+        "CUDA": "max_pool3d_with_indices",
+        "Composite": "max_pool3d_with_indices",
+    },
 )
 MAX_POOL3D_BACKWARD = operator(
     "max_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride=[], "

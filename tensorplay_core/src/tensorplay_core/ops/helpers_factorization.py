@@ -64,10 +64,10 @@ def det_backward(grad: Tensor, A: Tensor, result: Tensor) -> Tensor:
     apart = singular.unsqueeze(-1).unsqueeze(-1)
     one = F.eye(A.shape[-1], dtype=A.dtype, device=A.device)
     regular = result.unsqueeze(-1).unsqueeze(-1) * F.linalg_inv(F.where(apart, one, A))
-    return grad.unsqueeze(-1).unsqueeze(-1) * adjoint(F.where(apart, adjugate(A), regular))
+    return grad.unsqueeze(-1).unsqueeze(-1) * adjoint(F.where(apart, _adjugate(A), regular))
 
 
-def adjugate(A: Tensor) -> Tensor:
+def _adjugate(A: Tensor) -> Tensor:
     """The transposed matrix of cofactors."""
     n = A.shape[-1]
     if n == 1:

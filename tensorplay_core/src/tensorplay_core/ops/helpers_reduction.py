@@ -26,7 +26,7 @@ def _dims(dim: Dims, ndim: int) -> tuple[int, ...]:
     return normalize_dims("reduction", dim, ndim)
 
 
-def restored(value: Tensor, shape: Shape, dim: Dims, keepdim: bool) -> Tensor:
+def _restored(value: Tensor, shape: Shape, dim: Dims, keepdim: bool) -> Tensor:
     """Returns a reduction's result, or its gradient, with dims of size 1 where ``shape`` was reduced."""
     if keepdim:
         return value
@@ -63,7 +63,7 @@ def prod_backward(grad: Tensor, self: Tensor, dim: Dims, keepdim: bool) -> Tenso
     order = [*kept, *reduced]
     rows = self.permute(order).reshape((*(shape[d] for d in kept), math.prod(shape[d] for d in reduced)))
     others = _others(rows).reshape([shape[d] for d in order]).permute([order.index(d) for d in range(len(shape))])
-    return restored(grad, shape, dim, keepdim) * others
+    return _restored(grad, shape, dim, keepdim) * others
 
 
 def _from_the_end(factors: Tensor, terms: Tensor, dim: int) -> Tensor:
@@ -118,10 +118,10 @@ def logsumexp_backward(grad: Tensor, self: Tensor, result: Tensor, dim: Dims, ke
     shape = self.shape
     if not self.numel():
         return F.zeros(shape, dtype=grad.dtype, device=grad.device)
-    base = restored(result.detach(), shape, dim, keepdim)
+    base = _restored(result.detach(), shape, dim, keepdim)
     powers = F.exp(self.to(grad.dtype) - F.where(base == -math.inf, 0, base))
     total = powers.sum(_dims(dim, self.ndim), True)
-    return powers * (restored(grad, shape, dim, keepdim) / F.where(total == 0, 1, total))
+    return powers * (_restored(grad, shape, dim, keepdim) / F.where(total == 0, 1, total))
 
 
 def logcumsumexp_backward(grad: Tensor, self: Tensor, result: Tensor, dim: int) -> Tensor:
@@ -158,7 +158,7 @@ def _fraction(part: Tensor, whole: Tensor) -> Tensor:
 def amax_backward(grad: Tensor, self: Tensor, result: Tensor, dim: Dims, keepdim: bool) -> Tensor:
     """Gives the gradient to the elements that equal the result, in equal parts; NaN counts as equal to NaN."""
     shape = self.shape
-    result, grad = restored(result, shape, dim, keepdim), restored(grad, shape, dim, keepdim)
+    result, grad = _restored(result, shape, dim, keepdim), _restored(grad, shape, dim, keepdim)
     hits = F.where(result == result, self == result, self != self).to(self.dtype)
     return grad * (hits / hits.sum(_dims(dim, len(shape)), True)) if shape else grad * hits
 
@@ -186,7 +186,7 @@ def var_backward(grad: Tensor, self: Tensor, dim: Dims, correction: Any, keepdim
     count = math.prod(shape[d] for d in reduced)
     freedom = max(count - (1 if correction is None else correction), 0)
     distance = self - self.mean(reduced, True) if shape else self - self
-    return restored(grad, shape, dim, keepdim) * (2 / freedom if freedom else math.inf) * distance
+    return _restored(grad, shape, dim, keepdim) * (2 / freedom if freedom else math.inf) * distance
 
 
 def std_backward(grad: Tensor, self: Tensor, result: Tensor, dim: Dims, correction: Any, keepdim: bool) -> Tensor:
@@ -204,7 +204,7 @@ def norm_backward(grad: Tensor, self: Tensor, result: Tensor, p: Any, dim: Dims,
     """
     order = 2.0 if p is None else float(p)
     shape = self.shape
-    result, grad = restored(result, shape, dim, keepdim), restored(grad, shape, dim, keepdim)
+    result, grad = _restored(result, shape, dim, keepdim), _restored(grad, shape, dim, keepdim)
     if order == 0:
         return F.zeros(shape, dtype=self.dtype, device=self.device)
     if order == 1:

@@ -274,6 +274,16 @@ def cummin(self: MetaArray, dim: int) -> tuple[MetaArray, MetaArray]:
     return _selected("cummin", "dimwise", self, dim)
 
 
+def max_pool2d_with_indices(self: MetaArray, *sizes: Any) -> tuple[MetaArray, MetaArray]:
+    """The largest element of each window, and its place."""
+    return _selected("max_pool2d_with_indices", "max_pool_with_indices", self, *sizes)
+
+
+def max_pool3d_with_indices(self: MetaArray, *sizes: Any) -> tuple[MetaArray, MetaArray]:
+    """The largest element of each window, and its place."""
+    return _selected("max_pool3d_with_indices", "max_pool_with_indices", self, *sizes)
+
+
 def sort(self: MetaArray, dim: int = -1, descending: bool = False) -> tuple[MetaArray, MetaArray]:
     """The elements in order, and their indices."""
     return _selected("sort", "dimwise", self, dim)

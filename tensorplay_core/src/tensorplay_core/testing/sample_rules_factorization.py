@@ -103,7 +103,10 @@ def matrices(make: Maker) -> Iterator[Sample]:
     for shape in shapes:
         yield make.sample(f"shape {shape}", matrix(make, shape))
     yield make.sample("strided", matrix(make, (3, 2))._replace(layout="strided"))
-    yield make.sample("equal elements", _given(make, _EQUAL))
+    equal = _given(make, _EQUAL)
+    if make.dtype.is_complex:  # LAPACK's reflections jump where the last pivot becomes real
+        equal.data[2][2] += 0.5j
+    yield make.sample("equal elements", equal)
     if make.has("full_matrices"):
         for shape in ((3, 3), (4, 2), (2, 4), (2, 3, 2)):
             yield make.sample(f"reduced, shape {shape}", matrix(make, shape), False)

@@ -46,8 +46,8 @@ PRECEDENCE: dict[str, tuple[str, ...]] = {
 }
 """Kind of value to the types that take it, the best first; ``None`` is what every optional type takes.
 
-A number stands for a Tensor where nothing else takes it, beside a tensor, as in ``div(x, 2)``. ``int[n]`` is a list of given size,
-for which one int may stand; the last ``int[]`` of a function may be written as several arguments.
+A number stands for a Tensor where nothing else takes it, beside a tensor, as in ``div(x, 2)``. ``int[n]`` is a list of
+given size, for which one int may stand; the last ``int[]`` of a function may be written as several arguments.
 """
 NUMBERS = ("bool", "int", "float", "complex")
 EXAMPLES = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -105,7 +106,8 @@ def test_the_gradient_of_one_of_several_results_is_grad(package: Callable[..., A
 
 def test_most_records_stay_as_they_are(ours: CodegenContext) -> None:
     for derivative in ours.contract.derivatives:
-        assert apart(derivative, {"F", "H"}) == (derivative, {})
+        if not any(keyword.iskeyword(a.name) for a in derivative.schema.arguments):
+            assert apart(derivative, {"F", "H"}) == (derivative, {})
 
 
 def test_a_new_name_is_no_other_argument(small: Callable[..., CodegenContext]) -> None:

@@ -64,7 +64,7 @@ def _decomposing(context: CodegenContext, function: NativeFunction, names: Mappi
     return [
         "try:",
         "    if not active.special:",
-        f"        return {call}  # type: ignore[no-any-return]",
+        *indent(return_lines(call, 8), 2),
         "except Exception:  # whatever it is, the slow path meets it again and says it properly",
         "    pass",
     ]
@@ -193,11 +193,11 @@ def _attach(node: Plan, function: NativeFunction, names: Mapping[str, str], edge
     ]
 
 
-def return_lines(text: str) -> list[str]:
+def return_lines(text: str, deeper: int = 0) -> list[str]:
     """Returns the statement that returns a call's result, which the type checker takes for Any."""
     ignore = "  # type: ignore[no-any-return]"
     head, _, arguments = text.partition("(")
-    if len(text) <= 76:
+    if len(text) + deeper <= 76:
         return [f"return {text}{ignore}"]
     return [f"return {head}({ignore}", f"    {arguments[:-1]}", ")"]
 

@@ -259,9 +259,7 @@ def _renamed(context: CodegenContext, place: str) -> str:
 def doc_lines(context: CodegenContext, function: NativeFunction, sig: Signature) -> list[str]:
     """Returns a public function's docstring, as lines."""
     name = f"{_place(context, function)}.{function.short_name}"
-    described = function.doc or "No description."
-    if sig.names.get("self") == "input":
-        described = described.replace("``self``", "``input``")  # the parameter's name
+    described = _described(function, sig) or "No description."
     text = [f"{name}({joined(sig.parameters)}) -> {sig.returns}", "", *described.splitlines()]
     rules = {
         "default": "The inputs are promoted to one dtype, which the result has.",
@@ -279,6 +277,12 @@ def doc_lines(context: CodegenContext, function: NativeFunction, sig: Signature)
         text += ["", "Gradients:", *(f"    {f.key}: {f.expr}" for f in derivative.formulas)]
     text += _example_lines(function)
     return docstring([*_wrapped_text(text), ""] if len(text) > 1 else text)
+
+
+def _described(function: NativeFunction, sig: Signature) -> str:
+    """Returns what a record says of its operator, with the names that the parameters have."""
+    said = function.doc or ""
+    return said.replace("``self``", "``input``") if sig.names.get("self") == "input" else said
 
 
 def _place(context: CodegenContext, function: NativeFunction) -> str:
@@ -301,7 +305,9 @@ def _wrapped_text(text: list[str]) -> list[str]:
         if len(line) <= 110 and "\t" not in line:
             result.append(line.rstrip())
             continue
-        result += textwrap.wrap(line, 110, subsequent_indent=further, break_long_words=False) or [""]
+        result += textwrap.wrap(
+            line, 110, subsequent_indent=further, break_long_words=False, break_on_hyphens=False
+        ) or [""]
     return result
 
 
@@ -367,8 +373,10 @@ def _overloaded(module: Module, overloads: tuple[NativeFunction, ...]) -> list[s
     for function in overloads:
         sig = signature(function, numbers=False)
         result += ["@overload", *wrapped(f"def {name}(", list(sig.parameters), f") -> {sig.returns}: ...")]
-        short = function.short_name
-        text += [f"{short}({joined(sig.parameters)}) -> {sig.returns}", "", *(function.doc or "").splitlines(), ""]
+        text += [
+            f"{function.short_name}({joined(sig.parameters)}) -> {sig.returns}", "",
+            *_described(function, sig).splitlines(), "",
+        ]  # fmt: skip
     text = [*text[:-1], *_example_lines(*overloads), ""]
     body = docstring([f"{_place(context, overloads[0])}.{text[0]}", *_wrapped_text(text[1:])])
     outs = [f.schema.overload for f in overloads if f.out]

@@ -52,8 +52,8 @@ def _operator(context: CodegenContext, function: NativeFunction) -> list[str]:
     if function.tags:
         fields.append(f"tags={_tuple(function.tags)}")
     if function.dispatch:
-        promises = ", ".join(f'"{key}": "{kernel}"' for key, kernel in function.dispatch.items())
-        fields.append(f"promises={{{promises}}}")
+        promises = [f'"{key}": "{kernel}"' for key, kernel in function.dispatch.items()]
+        fields.append("\n    ".join(wrapped("promises={", promises, "}", 114)))
     if context.is_fast(function):
         fields.append("fast=True")
     derivative = context.contract.derivative_of(function)

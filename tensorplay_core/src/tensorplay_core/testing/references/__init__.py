@@ -15,6 +15,7 @@ from tensorplay_core.testing.references import (
     activation,
     arrange,
     attention,
+    classes,
     convolution,
     creation,
     elementary,
@@ -50,6 +51,8 @@ __all__ = ["PROPERTIES", "UNSPECIFIED", "Array", "Mismatch", "Reference", "names
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 _FAMILIES = (
     activation,
+    attention,
+    classes,
     creation,
     elementary,
     indexing,
