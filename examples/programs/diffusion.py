@@ -101,7 +101,7 @@ def main(settings):
     p = start(kind)
     trained = [value for name, value in p.items() if name != "waves"]
     optimizer = Adam(trained, rate=3e-3)
-    steps = settings.size(2500, 100)
+    steps = settings.size(2500, 40)
     history = []
     first = None
     for n in settings.track(range(steps), "training"):

@@ -88,7 +88,7 @@ def main(settings):
     p = start(len(letters), kind)
     optimizer = Adam(p.values(), rate=4e-3)
     h = torch.zeros(ROWS, HIDDEN, **kind)
-    steps = settings.size(500, 30)
+    steps = settings.size(500, 10)
     history = []
     for n in settings.track(range(steps), "training"):
         place = n * WINDOW % (rows.shape[1] - WINDOW)
@@ -100,9 +100,9 @@ def main(settings):
 
     with torch.no_grad(), settings.timed():
         held_out = text[split:]
-        held_out = held_out[: len(held_out) // 64 * 64].view(64, -1)[:, : settings.size(401, 101)]
+        held_out = held_out[: len(held_out) // 64 * 64].view(64, -1)[:, : settings.size(401, 49)]
         held_out_loss, _ = loss_of(p, held_out, torch.zeros(64, HIDDEN, **kind))
-        written, likelihood = write(p, text[None, split : split + 40], settings.size(300, 50))
+        written, likelihood = write(p, text[None, split : split + 40], settings.size(300, 30))
     settings.say("".join(letters[n] for n in written))
     settings.picture("gru.png", lambda ax: draw(ax, history, held_out_loss.item()), (7, 4))
     return {

@@ -54,7 +54,7 @@ def main(settings):
     kind = {"dtype": getattr(torch, settings.dtype), "device": settings.device}
     places, ends, rest = body(kind)
     goal = torch.tensor([3.0, 0.8], **kind) - places
-    steps = settings.size(200, 60)
+    steps = settings.size(200, 40)
     time = steps * STEP
 
     def loss_of(v):
@@ -73,7 +73,7 @@ def main(settings):
     turn = torch.stack([-places[:, 1], places[:, 0]], dim=1) * (torch.pi / time)
     guess = torch.tensor([3.0, 0.8], **kind) / time + turn
     first, gradient = evaluate(guess.flatten())
-    iterations = settings.track(range(settings.size(25, 4)), "throwing")
+    iterations = settings.track(range(settings.size(25, 3)), "throwing")
     flat, _, values = minimise(evaluate, guess.flatten(), 1e-9 if settings.dtype == "float64" else 1e-5, iterations)
     with torch.no_grad():
         _, before = loss_of(guess)

@@ -70,7 +70,7 @@ def main(settings):
     manner = [gram(m) for m in features(tissue, bank)]
     image = face.clone().requires_grad_()
     optimizer = Adam([image], rate=0.03)
-    steps = settings.size(250, 12)
+    steps = settings.size(250, 6)
     history = []
     first = None
     for n in settings.track(range(steps), "painting"):

@@ -105,7 +105,7 @@ def main(settings):
     torch.manual_seed(0)
     p, letters, text, step = prepare(settings)
     split = len(text) * 9 // 10
-    steps = settings.size(1200, 30)
+    steps = settings.size(1200, 10)
     rng = np.random.default_rng(1)
     batches = torch.from_numpy(rng.integers(0, split - CONTEXT, (steps, BATCH))).to(settings.device)
     history = []
@@ -114,10 +114,10 @@ def main(settings):
 
     held_out = torch.arange(split, len(text) - CONTEXT - 1, CONTEXT, device=settings.device)
     with torch.no_grad(), settings.timed():
-        held_out_loss = loss_of(p, windows(text, held_out[:: settings.size(1, 4)]))
+        held_out_loss = loss_of(p, windows(text, held_out[:: settings.size(1, 20)]))
     with settings.timed():
         prompt = text[split : split + CONTEXT].expand(16, -1)
-        written, surprises = write(p, prompt, settings.size(200, 40))
+        written, surprises = write(p, prompt, settings.size(200, 15))
     settings.say("".join(letters[n] for n in written[0, CONTEXT:].tolist()))
     settings.picture("transformer.png", lambda ax: draw(ax, history, held_out_loss.item()), (7, 4))
     rows = surprises.mean(dim=1)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise, permutations, product
 
 import pytest
@@ -15,7 +16,7 @@ def table() -> tp.Tensor:
     return tp.log_softmax(3 * tp.randn(SIZE, SIZE, dtype=tp.float64), dim=1)
 
 
-def score(table: tp.Tensor, sentence: tuple[int, ...]) -> float:
+def score(table: tp.Tensor, sentence: Sequence[int]) -> float:
     rows = table.tolist()
     return sum(rows[a][b] for a, b in pairwise(sentence))
 
@@ -26,8 +27,9 @@ def test_a_wide_beam_finds_the_best_of_all(load, table: tp.Tensor) -> None:
     every = sorted(((score(table, (2, *s)), (2, *s)) for s in product(range(SIZE), repeat=LENGTH)), reverse=True)
     sentences, scores = program.beam_search(table, tp.tensor([2, 0]), SIZE**2, LENGTH, repeat=True)
     assert sentences.shape == (2, SIZE**2, LENGTH + 1)
-    assert sentences[0, :5].tolist() == [list(sentence) for _, sentence in every[:5]]
-    assert scores[0, :5].tolist() == pytest.approx([s for s, _ in every[:5]], rel=1e-12)
+    assert tuple(sentences[0, 0].tolist()) == every[0][1]
+    assert scores[0].tolist() == pytest.approx([s for s, _ in every[: SIZE**2]], rel=1e-12)
+    assert [score(table, s) for s in sentences[0].tolist()] == pytest.approx(scores[0].tolist(), rel=1e-12)
     assert program.viterbi(table, tp.tensor([2]), LENGTH).item() == pytest.approx(every[0][0], rel=1e-12)
 
 
