@@ -12,73 +12,24 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
+from tensorplay_composite.arrays._rows import Pads, Row, cheapest, row_of
 from tensorplay_composite.arrays._scratch import Scratch, copier
 from tensorplay_composite.arrays._support import Kernels, Support, quietly
 from tensorplay_core.ops.shapes_convolution import Geometry, geometry
 
 Sizes = tuple[int, ...]
-Pads = Sequence[tuple[int, int]]
 
 BLOCK = 1 << 17
 """Elements of the columns of one block of samples: what stays in the second cache of a core."""
 STEP = 1 << 19
 """Elements of the products that wait to be added: what stays in the third cache."""
+SMALL = 16
+"""Rows of a matrix that is small: its products with another small one need no copies."""
 ENOUGH = 48
 """Rows of a matrix that make its product fast; with fewer, more places of the window are copied."""
-
-
-class Row(NamedTuple):
-    """How the windows of stride 1 lie in the row of images, with padding between their rows and between them.
-
-    What pads the end of a row of an image pads the start of the next one too.
-
-    Attributes:
-        sizes: of an image with the padding behind it.
-        lead: how many zeros are before the first image.
-        copied: the shifts that are copied side by side.
-        read: the shifts that are not copied, each of which goes with every copied one.
-        reach: how many elements are read behind the last window's first.
-    """
-
-    sizes: Sizes
-    lead: int
-    copied: tuple[int, ...]
-    read: tuple[int, ...]
-    reach: int
-
-
-def row_of(sizes: Sizes, kernel: Sizes, pads: Pads, dilation: Sizes, uncopied: int) -> Row:
-    """Returns the shifts of a window's places; those of the first ``uncopied`` dims stay where they are.
-
-    Example:
-        >>> row_of((3, 4), (2, 3), [(0, 1), (1, 1)], (1, 1), 1)
-        Row(sizes=(4, 5), lead=1, copied=(0, 1, 2), read=(0, 5), reach=7)
-    """
-    dims = [*zip(sizes, kernel, pads, dilation, strict=True)]
-    # A window may also start in the padding alone, where there is more of it than the kernel reaches over.
-    padded = tuple([max(n + max(pad), n + sum(pad) - g * (k - 1)) for n, k, pad, g in dims])
-    steps = [math.prod(padded[d + 1 :]) for d in range(len(padded))]
-    lead = sum(pad[0] * step for pad, step in zip(pads, steps, strict=True))
-    shifts = [[k * g * step for k in range(n)] for (_, n, _, g), step in zip(dims, steps, strict=True)]
-    read, copied = (tuple(map(sum, itertools.product(*part))) for part in (shifts[:uncopied], shifts[uncopied:]))
-    return Row(padded, lead, copied, read, max(read[-1] + copied[-1], lead))
-
-
-def cheapest(kernel: Sizes, channels: int, outer: int) -> int:
-    """Returns how many of the first dims are not copied, so that copies of channels and sums of results are fewest.
-
-    Example:
-        >>> [cheapest((3, 3), *channels) for channels in ((1, 16), (16, 8), (16, 1))]
-        [0, 1, 2]
-    """
-    costs = []
-    for uncopied in {0, len(kernel) - 1, len(kernel)}:
-        copies, sums = math.prod(kernel[uncopied:]), math.prod(kernel[:uncopied]) - 1
-        costs.append((channels * copies * (copies > 1) + 1.2 * outer * sums, uncopied))
-    return min(costs)[1]
 
 
 def slices(place: Sizes, count: Sizes, stride: Sizes, dilation: Sizes) -> tuple[slice, ...]:
@@ -106,7 +57,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
 def shifted(xp: Any) -> Kernels:
     """Products over rows of whole padded images, for a stride of 1."""
     empty, zeros, matmul, add, scratch = xp.empty, xp.zeros, xp.matmul, xp.add, Scratch(xp).take
-    as_strided, copy = xp.lib.stride_tricks.as_strided, copier(xp)
+    copy = copier(xp)
 
     def rows_of(x: Any, row: Row, groups: int) -> Any:
         """The rows of a block of samples, for each copied shift one."""
@@ -114,9 +65,7 @@ def shifted(xp: Any) -> Kernels:
         area = samples * math.prod(row.sizes)
         flat = scratch("padded", (channels, area + row.reach), x.dtype)
         flat[...] = 0
-        steps = [math.prod(row.sizes[d:]) for d in range(len(row.sizes) + 1)]
-        strides = (flat.strides[0], *[step * flat.itemsize for step in steps])
-        images = as_strided(flat[:, row.lead :], (channels, samples, *row.sizes), strides)
+        images = flat[:, row.lead : row.lead + area].reshape(channels, samples, *row.sizes)
         copy(images[(slice(None), slice(None), *[slice(n) for n in x.shape[2:]])], x.swapaxes(0, 1))
         if row.copied == (0,):
             return flat.reshape(groups, channels // groups, -1)
@@ -170,7 +119,9 @@ def shifted(xp: Any) -> Kernels:
 
     def weigh(x: Any, g: Any, shape: Sizes, pads: Pads, dilation: Sizes, groups: int) -> Any:
         outer, own, *kernel = shape
-        uncopied = len(kernel) if own >= ENOUGH else len(kernel) - 1 if own * kernel[-1] >= ENOUGH else 0
+        # Products as long as these are fast for two small matrices, or for large ones.
+        small = outer // groups <= SMALL <= own
+        uncopied = len(kernel) if small or own >= ENOUGH else len(kernel) - 1 if own * kernel[-1] >= ENOUGH else 0
         row = row_of(x.shape[2:], tuple(kernel), pads, dilation, uncopied)
         inside = (slice(None), slice(None), *[slice(n) for n in g.shape[2:]])
         total = zeros((groups, outer // groups, own, len(row.read), len(row.copied)), x.dtype)
@@ -182,7 +133,11 @@ def shifted(xp: Any) -> Kernels:
             copy(spaced[inside], g[part].swapaxes(0, 1))
             left = spaced.reshape(groups, outer // groups, run)
             for i, shift in enumerate(row.read):
-                found = matmul(left, rows[:, :, shift : shift + run].swapaxes(1, 2))
+                right = rows[:, :, shift : shift + run]
+                if right.shape[1] > left.shape[1]:  # the larger one first is up to twice as fast
+                    found = matmul(right, left.swapaxes(1, 2)).swapaxes(1, 2)
+                else:
+                    found = matmul(left, right.swapaxes(1, 2))
                 total[:, :, :, i] += found.reshape(groups, outer // groups, own, -1)
         return total.reshape(shape)
 
@@ -276,7 +231,7 @@ def chosen(xp: Any, made: Kernels) -> Kernels:
         if is_pointwise(found):
             y = matmul(w.reshape(groups, outer // groups, -1), grouped(x, groups)).reshape(x.shape[0], outer, *out)
             return y if bias is None else y.__iadd__(bias)
-        pads = [(p, p) for p in found.padding]
+        pads = tuple([(p, p) for p in found.padding])
         if max(found.stride) == 1:
             return correlate_shifts(x, w, bias, pads, found.dilation, groups, out)
         return correlate_columns(x, w, bias, pads, found.stride, found.dilation, groups, out)
@@ -285,7 +240,7 @@ def chosen(xp: Any, made: Kernels) -> Kernels:
         groups = found.groups
         if is_pointwise(found):
             return matmul(grouped(g, groups), grouped(x, groups).swapaxes(2, 3)).sum(0).reshape(shape)
-        pads = [(p, p) for p in found.padding]
+        pads = tuple([(p, p) for p in found.padding])
         if max(found.stride) == 1:
             total = weigh_shifts(x, g, shape, pads, found.dilation, groups)
             # Between the rows 0 is multiplied with what is not of the window; were that infinite, it would be NaN.
@@ -308,11 +263,10 @@ def chosen(xp: Any, made: Kernels) -> Kernels:
             turned = w.reshape(groups, outer // groups, own, *kernel).swapaxes(1, 2)
             turned = turned.reshape(own * groups, outer // groups, *kernel)
             turned = turned[(slice(None), slice(None), *[slice(None, None, -1) for _ in kernel])]
-            return correlate_shifts(
-                g, turned, bias, [*zip(before, after, strict=True)], found.dilation, groups, tuple(sizes)
-            )
+            around = tuple(zip(before, after, strict=True))
+            return correlate_shifts(g, turned, bias, around, found.dilation, groups, tuple(sizes))
         # With a stride the last elements may be in no window: those get 0, as padding does.
-        pads = [(p, p) for p in found.padding]
+        pads = tuple([(p, p) for p in found.padding])
         y = spread_columns(g, w, pads, found.stride, found.dilation, groups, sizes)
         return y if bias is None else y.__iadd__(bias)
 
