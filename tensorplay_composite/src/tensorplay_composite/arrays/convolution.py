@@ -1,9 +1,10 @@
 """Convolutions over NumPy and CuPy: few large matrix products, and as little copying as the windows allow.
 
 With a stride of 1 all samples of a block lie in one long row for each channel, padding between them. A place of the
-window is then a shift of that row: copying it is one long copy, and for all but the last dim a product reads it where
-it is. Products of windows that reach from one row into the next are computed and dropped, which costs less than the
-short copies that would avoid them. Any other stride copies the windows into columns. Modules that lack NumPy's writes
+window is then a shift of that row: copying it is one long copy. Places that are not copied have products of their own,
+all in one matrix product, which are added with that shift; which is cheaper depends on the channels. Products of
+windows that reach from one row into the next are computed and dropped, which costs less than the short copies that
+would avoid them. Any other stride copies the windows into columns. Modules that lack NumPy's writes
 to slices are served by the Composite kernels.
 """
 
@@ -11,58 +12,24 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
-from tensorplay_composite.arrays._scratch import Scratch
+from tensorplay_composite.arrays._rows import Pads, Row, cheapest, row_of
+from tensorplay_composite.arrays._scratch import Scratch, copier
 from tensorplay_composite.arrays._support import Kernels, Support, quietly
 from tensorplay_core.ops.shapes_convolution import Geometry, geometry
 
 Sizes = tuple[int, ...]
-Pads = Sequence[tuple[int, int]]
 
 BLOCK = 1 << 17
 """Elements of the columns of one block of samples: what stays in the second cache of a core."""
+STEP = 1 << 19
+"""Elements of the products that wait to be added: what stays in the third cache."""
+SMALL = 16
+"""Rows of a matrix that is small: its products with another small one need no copies."""
 ENOUGH = 48
 """Rows of a matrix that make its product fast; with fewer, more places of the window are copied."""
-
-
-class Row(NamedTuple):
-    """How the windows of stride 1 lie in the row of images, with padding between their rows and between them.
-
-    What pads the end of a row of an image pads the start of the next one too.
-
-    Attributes:
-        sizes: of an image with the padding behind it.
-        lead: how many zeros are before the first image.
-        copied: the shifts that are copied side by side.
-        read: the shifts that products read in place, each of which goes with every copied one.
-        reach: how many elements are read behind the last window's first.
-    """
-
-    sizes: Sizes
-    lead: int
-    copied: tuple[int, ...]
-    read: tuple[int, ...]
-    reach: int
-
-
-def row_of(sizes: Sizes, kernel: Sizes, pads: Pads, dilation: Sizes, channels: int) -> Row:
-    """Returns the shifts of a window's places; few channels have all of them copied.
-
-    Example:
-        >>> row_of((3, 4), (2, 3), [(0, 1), (1, 1)], (1, 1), 64)
-        Row(sizes=(4, 5), lead=1, copied=(0, 1, 2), read=(0, 5), reach=7)
-    """
-    dims = [*zip(sizes, kernel, pads, dilation, strict=True)]
-    # A window may also start in the padding alone, where there is more of it than the kernel reaches over.
-    padded = tuple([max(n + max(pad), n + sum(pad) - g * (k - 1)) for n, k, pad, g in dims])
-    steps = [math.prod(padded[d + 1 :]) for d in range(len(padded))]
-    lead = sum(pad[0] * step for pad, step in zip(pads, steps, strict=True))
-    shifts = [[k * g * step for k in range(n)] for (_, n, _, g), step in zip(dims, steps, strict=True)]
-    last = len(kernel) - 1 if channels * kernel[-1] >= ENOUGH else 0
-    read, copied = (tuple(map(sum, itertools.product(*part))) for part in (shifts[:last], shifts[last:]))
-    return Row(padded, lead, copied, read, max(read[-1] + copied[-1], lead))
 
 
 def slices(place: Sizes, count: Sizes, stride: Sizes, dilation: Sizes) -> tuple[slice, ...]:
@@ -90,7 +57,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
 def shifted(xp: Any) -> Kernels:
     """Products over rows of whole padded images, for a stride of 1."""
     empty, zeros, matmul, add, scratch = xp.empty, xp.zeros, xp.matmul, xp.add, Scratch(xp).take
-    as_strided = xp.lib.stride_tricks.as_strided
+    copy = copier(xp)
 
     def rows_of(x: Any, row: Row, groups: int) -> Any:
         """The rows of a block of samples, for each copied shift one."""
@@ -98,10 +65,8 @@ def shifted(xp: Any) -> Kernels:
         area = samples * math.prod(row.sizes)
         flat = scratch("padded", (channels, area + row.reach), x.dtype)
         flat[...] = 0
-        steps = [math.prod(row.sizes[d:]) for d in range(len(row.sizes) + 1)]
-        strides = (flat.strides[0], *[step * flat.itemsize for step in steps])
-        images = as_strided(flat[:, row.lead :], (channels, samples, *row.sizes), strides)
-        images[(slice(None), slice(None), *[slice(n) for n in x.shape[2:]])] = x.swapaxes(0, 1)
+        images = flat[:, row.lead : row.lead + area].reshape(channels, samples, *row.sizes)
+        copy(images[(slice(None), slice(None), *[slice(n) for n in x.shape[2:]])], x.swapaxes(0, 1))
         if row.copied == (0,):
             return flat.reshape(groups, channels // groups, -1)
         length = area + row.reach - row.copied[-1]
@@ -110,50 +75,69 @@ def shifted(xp: Any) -> Kernels:
             copied[:, i] = flat[:, shift : shift + length]
         return copied.reshape(groups, -1, length)
 
-    def parts(x: Any, row: Row) -> Iterator[tuple[slice, int]]:
-        each = x.shape[1] * len(row.copied) * math.prod(row.sizes)
+    def parts(x: Any, row: Row, outer: int) -> Iterator[tuple[slice, int]]:
+        each = max(x.shape[1] * len(row.copied), outer) * math.prod(row.sizes)
         for start, count in blocks(x.shape[0], each):
             yield slice(start, start + count), count
 
+    def summed(matrix: Any, rows: Any, row: Row, run: int) -> Any:
+        """The products of all shifts, (groups, outer / groups, run)."""
+        groups, outer = matrix.shape[0], matrix.shape[1] // len(row.read)
+        total = scratch("products", (groups, outer, run), rows.dtype)
+        if len(row.read) == 1:
+            return matmul(matrix, rows[:, :, :run], out=total)
+        reach = row.read[-1]
+        step = max(8 * reach, STEP // (groups * matrix.shape[1]))
+        for start in range(0, run, step):
+            length = min(step, run - start)
+            more = scratch("more", (*matrix.shape[:2], length + reach), rows.dtype)
+            more = matmul(matrix, rows[:, :, start : start + length + reach], out=more)
+            first, *rest = [
+                more[:, i * outer : (i + 1) * outer, shift : shift + length] for i, shift in enumerate(row.read)
+            ]
+            target = total[:, :, start : start + length]
+            for one in rest:
+                add(first, one, out=target)
+                first = target
+        return total
+
     def correlate(x: Any, w: Any, bias: Any, pads: Pads, dilation: Sizes, groups: int, out: Sizes) -> Any:
         outer, own, *kernel = w.shape
-        row = row_of(x.shape[2:], tuple(kernel), pads, dilation, own)
-        # One matrix for each shift that is read in place: (groups, O / groups, channels * copied).
-        matrices = w.reshape(groups, outer // groups, own, len(row.read), len(row.copied))
-        matrices = [matrices[:, :, :, i].reshape(groups, outer // groups, -1) for i in range(len(row.read))]
+        uncopied = cheapest(tuple(kernel), own, outer // groups)
+        row = row_of(x.shape[2:], tuple(kernel), pads, dilation, uncopied)
+        # The rows of one matrix for each shift that is not copied: (groups, shifts * O / groups, channels * copied).
+        matrix = w.reshape(groups, outer // groups, own, len(row.read), len(row.copied))
+        matrix = matrix.transpose(0, 3, 1, 2, 4).reshape(groups, len(row.read) * outer // groups, -1)
         inside = (slice(None), slice(None), *[slice(n) for n in out])
         result = empty((x.shape[0], outer, *out), x.dtype)
-        for part, count in parts(x, row):
-            rows = rows_of(x[part], row, groups)
-            run = count * math.prod(row.sizes)
-            total = scratch("products", (groups, outer // groups, run), x.dtype)
-            for i, (matrix, shift) in enumerate(zip(matrices, row.read, strict=True)):
-                if not i:
-                    matmul(matrix, rows[:, :, shift : shift + run], out=total)
-                    continue
-                more = scratch("more", total.shape, x.dtype)
-                add(total, matmul(matrix, rows[:, :, shift : shift + run], out=more), out=total)
-            found = total.reshape(outer, count, *row.sizes)[inside].swapaxes(0, 1)
-            if bias is None:
-                result[part] = found
-            else:
-                add(found, bias, out=result[part])
+        for part, count in parts(x, row, outer * len(row.read)):
+            total = summed(matrix, rows_of(x[part], row, groups), row, count * math.prod(row.sizes))
+            if bias is not None:
+                add(total, bias.reshape(groups, -1, 1), out=total)
+            copy(result[part], total.reshape(outer, count, *row.sizes)[inside].swapaxes(0, 1))
         return result
 
     def weigh(x: Any, g: Any, shape: Sizes, pads: Pads, dilation: Sizes, groups: int) -> Any:
         outer, own, *kernel = shape
-        row = row_of(x.shape[2:], tuple(kernel), pads, dilation, own)
+        # Products as long as these are fast for two small matrices, or for large ones.
+        small = outer // groups <= SMALL <= own
+        uncopied = len(kernel) if small or own >= ENOUGH else len(kernel) - 1 if own * kernel[-1] >= ENOUGH else 0
+        row = row_of(x.shape[2:], tuple(kernel), pads, dilation, uncopied)
         inside = (slice(None), slice(None), *[slice(n) for n in g.shape[2:]])
         total = zeros((groups, outer // groups, own, len(row.read), len(row.copied)), x.dtype)
-        for part, count in parts(x, row):
+        for part, count in parts(x, row, outer):
             rows = rows_of(x[part], row, groups)
             run = count * math.prod(row.sizes)
             spaced = scratch("spaced", (outer, count, *row.sizes), x.dtype)
             spaced[...] = 0
-            spaced[inside] = g[part].swapaxes(0, 1)
+            copy(spaced[inside], g[part].swapaxes(0, 1))
             left = spaced.reshape(groups, outer // groups, run)
             for i, shift in enumerate(row.read):
-                found = matmul(left, rows[:, :, shift : shift + run].swapaxes(1, 2))
+                right = rows[:, :, shift : shift + run]
+                if right.shape[1] > left.shape[1]:  # the larger one first is up to twice as fast
+                    found = matmul(right, left.swapaxes(1, 2)).swapaxes(1, 2)
+                else:
+                    found = matmul(left, right.swapaxes(1, 2))
                 total[:, :, :, i] += found.reshape(groups, outer // groups, own, -1)
         return total.reshape(shape)
 
@@ -163,7 +147,7 @@ def shifted(xp: Any) -> Kernels:
 @quietly
 def gathered(xp: Any) -> Kernels:
     """Products with columns that hold every window, for any stride."""
-    empty, zeros, matmul, add, scratch = xp.empty, xp.zeros, xp.matmul, xp.add, Scratch(xp).take
+    empty, zeros, matmul, scratch, copy = xp.empty, xp.zeros, xp.matmul, Scratch(xp).take, copier(xp)
 
     def padded(x: Any, pads: Pads) -> Any:
         if not any(map(any, pads)):
@@ -191,11 +175,9 @@ def gathered(xp: Any) -> Kernels:
         for start, count in blocks(x.shape[0], x.shape[1] * math.prod(kernel) * math.prod(out)):
             part = slice(start, start + count)
             found = matmul(matrix, columns(x[part], kernel, out, stride, dilation, groups))
-            found = found.reshape(outer, count, *out).swapaxes(0, 1)
-            if bias is None:
-                result[part] = found
-            else:
-                add(found, bias, out=result[part])
+            if bias is not None:
+                found += bias.reshape(groups, -1, 1)
+            copy(result[part], found.reshape(outer, count, *out).swapaxes(0, 1))
         return result
 
     def weigh(x: Any, g: Any, shape: Sizes, pads: Pads, stride: Sizes, dilation: Sizes, groups: int) -> Any:
@@ -224,7 +206,7 @@ def gathered(xp: Any) -> Kernels:
             whole[...] = 0
             for i, place in enumerate(itertools.product(*map(range, kernel))):
                 whole[(slice(None), slice(None), *slices(place, count, stride, dilation))] += parts[:, i]
-            result[part] = whole[(slice(None), slice(None), *inside)].swapaxes(0, 1)
+            copy(result[part], whole[(slice(None), slice(None), *inside)].swapaxes(0, 1))
         return result
 
     return {"correlate by columns": correlate, "weigh by columns": weigh, "spread by columns": spread}
@@ -249,7 +231,7 @@ def chosen(xp: Any, made: Kernels) -> Kernels:
         if is_pointwise(found):
             y = matmul(w.reshape(groups, outer // groups, -1), grouped(x, groups)).reshape(x.shape[0], outer, *out)
             return y if bias is None else y.__iadd__(bias)
-        pads = [(p, p) for p in found.padding]
+        pads = tuple([(p, p) for p in found.padding])
         if max(found.stride) == 1:
             return correlate_shifts(x, w, bias, pads, found.dilation, groups, out)
         return correlate_columns(x, w, bias, pads, found.stride, found.dilation, groups, out)
@@ -258,7 +240,7 @@ def chosen(xp: Any, made: Kernels) -> Kernels:
         groups = found.groups
         if is_pointwise(found):
             return matmul(grouped(g, groups), grouped(x, groups).swapaxes(2, 3)).sum(0).reshape(shape)
-        pads = [(p, p) for p in found.padding]
+        pads = tuple([(p, p) for p in found.padding])
         if max(found.stride) == 1:
             total = weigh_shifts(x, g, shape, pads, found.dilation, groups)
             # Between the rows 0 is multiplied with what is not of the window; were that infinite, it would be NaN.
@@ -281,11 +263,10 @@ def chosen(xp: Any, made: Kernels) -> Kernels:
             turned = w.reshape(groups, outer // groups, own, *kernel).swapaxes(1, 2)
             turned = turned.reshape(own * groups, outer // groups, *kernel)
             turned = turned[(slice(None), slice(None), *[slice(None, None, -1) for _ in kernel])]
-            return correlate_shifts(
-                g, turned, bias, [*zip(before, after, strict=True)], found.dilation, groups, tuple(sizes)
-            )
+            around = tuple(zip(before, after, strict=True))
+            return correlate_shifts(g, turned, bias, around, found.dilation, groups, tuple(sizes))
         # With a stride the last elements may be in no window: those get 0, as padding does.
-        pads = [(p, p) for p in found.padding]
+        pads = tuple([(p, p) for p in found.padding])
         y = spread_columns(g, w, pads, found.stride, found.dilation, groups, sizes)
         return y if bias is None else y.__iadd__(bias)
 

@@ -70,7 +70,7 @@ def along_dims(xp: Any) -> Kernels:
 def extremes(xp: Any, support: Support, separable: Kernels) -> Kernels:
     """Largest elements, their places, and their gradients."""
     kind, int64, maximum, zeros, copyto = support.kind, support.int64, xp.maximum, xp.zeros, xp.copyto
-    add, isnan, equal, arange, reduce = xp.add, xp.isnan, xp.equal, xp.arange, separable["reduce"]
+    cast, add, isnan, equal, arange, reduce = support.cast, xp.add, xp.isnan, xp.equal, xp.arange, separable["reduce"]
 
     def largest(x: Any, found: Pool) -> Any:
         what = kind[x.dtype]
@@ -103,6 +103,8 @@ def extremes(xp: Any, support: Support, separable: Kernels) -> Kernels:
     def backward(grad: Any, x: Any, found: Pool) -> Any:
         if 0 in x.shape:
             return zeros(x.shape, grad.dtype)
+        if kind[grad.dtype] == "half":  # several gradients may meet in one element: they round once
+            return cast(backward(cast(grad, support.single), x, found), grad.dtype)
         best = largest(x, found)
         if kind[x.dtype] in ("half", "float") and bool(isnan(best).any()):
             return by_indices(grad, x, indices_of(x, best, found), found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tensorplay_composite.operators.windows import extended
 from tensorplay_core.errors import ShapeError, ValueRangeError, did_you_mean, fix
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops import shapes_padding
@@ -17,15 +18,13 @@ MODES = ("constant", "reflect", "replicate", "circular")
 
 def constant_pad_nd(self: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor:
     """A copy with a constant around it."""
-    sizes = shapes_padding.constant_pad_nd("constant_pad_nd", Shaped(self.shape, self.dtype), pad, value)
-    result = F.full(sizes, value, dtype=self.dtype, device=self.device)
-    place, source = result, self
+    shapes_padding.constant_pad_nd("constant_pad_nd", Shaped(self.shape, self.dtype), pad, value)
+    result = self
     for dim, (before, after) in enumerate(pads_of("constant_pad_nd", pad, self.ndim)):
-        if before or after:
-            source = F.slice(source, dim, max(-before, 0), self.shape[dim] - max(-after, 0))
-            place = F.slice(place, dim, max(before, 0), sizes[dim] - max(after, 0))
-    place.copy_(source)
-    return result
+        if before < 0 or after < 0:
+            result = _cut(result, dim, before, after)
+        result = extended(result, dim, before, after, value)
+    return result if max(pad, default=0) > 0 else result.clone()
 
 
 def pad(self: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:

@@ -5,16 +5,18 @@ A pool over several dims is one over each of them in turn, for largest elements 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
+from tensorplay_composite.operators.windows import extended, folded
 from tensorplay_core.errors import ShapeError, fix
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.creation import tensor
 from tensorplay_core.ops.helpers_pooling import max_pool_scattered
 from tensorplay_core.ops.shapes_convolution import per_dim
-from tensorplay_core.ops.shapes_pooling import Part, Pool, divisors, parts, places, pool
+from tensorplay_core.ops.shapes_pooling import Pool, divisors, places, pool
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.types.dtype import DType, float32
 
@@ -28,34 +30,36 @@ def least(dtype: DType) -> Any:
     return -(1 << (8 * dtype.itemsize - 1)) if dtype.is_signed else 0
 
 
-def _along(found: Pool) -> list[tuple[Part, ...]]:
-    dims = zip(*(found.size, found.kernel, found.stride, found.padding, found.dilation, found.counts), strict=True)
-    return [parts(*sizes) for sizes in dims]
+def _along(found: Pool) -> list[tuple[int, ...]]:
+    """Returns for each dim its size, kernel, stride, padding, dilation and number of windows."""
+    return [*zip(*found[:6], strict=True)]
 
 
 def _cut(self: Tensor, dim: int, part: slice) -> Tensor:
     return F.slice(self, dim, part.start, part.stop, part.step)
 
 
-def _cuts(self: Tensor, cuts: Any) -> Tensor:
-    """Returns the view that slices of the last dims give; ``cuts`` starts with ``...``."""
-    first = self.ndim - len(cuts) + 1
-    for d, part in enumerate(cuts[1:]):
-        self = _cut(self, first + d, part)
+def _window_elements(self: Tensor, dim: int, sizes: tuple[int, ...], value: Any) -> list[Tensor]:
+    """Returns for each place of the windows along a dim the elements there, ``value`` in the padding."""
+    n, kernel, stride, padding, dilation, count = sizes
+    reach = (count - 1) * stride + dilation * (kernel - 1) + 1
+    whole = extended(self, dim, padding, reach - n - padding, value)
+    starts = [k * dilation for k in range(kernel)]
+    return [_cut(whole, dim, slice(start, start + (count - 1) * stride + 1, stride)) for start in starts]
+
+
+def _reduced(self: Tensor, found: Pool, function: Callable[[Tensor, Tensor], Tensor], value: Any) -> Tensor:
+    """Reduces each window, along one dim after the other; the padding has ``value``."""
+    first = self.ndim - len(found.size)
+    for d, sizes in enumerate(_along(found)):
+        self = functools.reduce(function, _window_elements(self, first + d, sizes, value))
     return self
 
 
 def _largest(self: Tensor, found: Pool) -> Tensor:
-    """The largest element of each window, along one dim after the other."""
-    first = self.ndim - len(found.size)
-    for d, along in enumerate(_along(found)):
-        shape = [found.counts[d] if i == first + d else n for i, n in enumerate(self.shape)]
-        best = F.full(shape, least(self.dtype), dtype=self.dtype, device=self.device)
-        for part in along:
-            view = _cut(best, first + d, part.windows)
-            view.copy_(F.maximum(view, _cut(self, first + d, part.elements)))
-        self = best
-    return self
+    """The largest element of each window."""
+    best = _reduced(self, found, F.maximum, least(self.dtype))
+    return best.clone() if max(found.kernel) == 1 else best
 
 
 def _pooled(op: str, dims: int, indices: bool) -> Callable[..., Any]:
@@ -77,27 +81,35 @@ def _pooled(op: str, dims: int, indices: bool) -> Callable[..., Any]:
 
 def _places_of(self: Tensor, best: Tensor, found: Pool) -> Tensor:
     """The place of the largest element of each window: the first that equals it; of NaNs the last, as in PyTorch."""
-    steps = [math.prod(found.size[d + 1 :]) for d in range(len(found.size))]
     result = F.zeros(best.shape, dtype=F.arange(1, device=self.device).dtype, device=self.device)
     every = places(found)
-    nan = best != best if self.dtype.is_floating_point else None
-    for chosen, missing in ((every[::-1], False), (every if nan is not None else [], True)):
-        for windows, elements, _ in chosen:
-            element = _cuts(self, elements)
-            hit = element != element if missing else element == _cuts(best, windows)
-            place = _grid(elements, steps, hit)
-            view = _cuts(result, windows)
-            view.copy_(F.where(hit, place, view))
+    for chosen, missing in ((every[::-1], False), (every if self.dtype.is_floating_point else [], True)):
+        for windows, elements, place in chosen:
+            element, largest = _cuts(self, elements), _cuts(best, windows)
+            hit = element != element if missing else element == largest
+            first = hit.ndim - len(found.size)
+            for d, (part, count) in enumerate(zip(windows[1:], found.counts, strict=True)):
+                hit = extended(hit, first + d, part.start, count - part.stop, False)
+            result = F.where(hit, _grid(found, place, self), result)
     return result
 
 
-def _grid(elements: Any, steps: Any, like: Tensor) -> Tensor:
-    """The places in C order of the elements that slices of the last dims give."""
+def _cuts(self: Tensor, cuts: Any) -> Tensor:
+    """Returns the view that slices of the last dims give; ``cuts`` starts with ``...``."""
+    first = self.ndim - len(cuts) + 1
+    for d, part in enumerate(cuts[1:]):
+        self = _cut(self, first + d, part)
+    return self
+
+
+def _grid(found: Pool, place: tuple[int, ...], like: Tensor) -> Tensor:
+    """For each window the number, in C order, of the element at a place of it."""
     total: Any = None
-    for d, (part, step) in enumerate(zip(elements[1:], steps, strict=True)):
-        end = max(part.stop, part.start) * step
-        numbers = F.arange(part.start * step, end, part.step * step, device=like.device)
-        numbers = numbers.reshape((numbers.shape[0], *(1,) * (len(steps) - 1 - d)))
+    for d, (k, (_, _, stride, padding, dilation, count)) in enumerate(zip(place, _along(found), strict=True)):
+        step, start = math.prod(found.size[d + 1 :]), k * dilation - padding
+        end = (start + count * stride) * step
+        numbers = F.arange(start * step, end, stride * step, device=like.device)
+        numbers = numbers.reshape((count, *(1,) * (len(place) - 1 - d)))
         total = numbers if total is None else total + numbers
     return total
 
@@ -153,14 +165,8 @@ def _averaged(op: str, dims: int) -> Callable[..., Tensor]:
         divisor_override: int | None = None,
     ) -> Tensor:
         found = pool(op, self.shape, dims, kernel_size, stride, padding, 1, ceil_mode)
-        total, first = _wide(self), self.ndim - dims
-        for d, along in enumerate(_along(found)):
-            shape = [found.counts[d] if i == first + d else n for i, n in enumerate(total.shape)]
-            added = total.new_zeros(shape)
-            for part in along:
-                _cut(added, first + d, part.windows).add_(_cut(total, first + d, part.elements))
-            total = added
-        return _divided(total, found, count_include_pad, divisor_override).to(self.dtype)
+        total = _divided(_reduced(_wide(self), found, F.add, 0), found, count_include_pad, divisor_override)
+        return self.clone() if total is self else total.to(self.dtype)
 
     avg_pool.__name__, avg_pool.__doc__ = op, f"The means of windows over {dims} dims."
     return avg_pool
@@ -180,13 +186,11 @@ def _averaged_backward(op: str, dims: int) -> Callable[..., Tensor]:
         found = pool(op, self.shape, dims, kernel_size, stride, padding, 1, ceil_mode)
         total = _divided(_wide(grad_output), found, count_include_pad, divisor_override)
         first = self.ndim - dims
-        for d, along in enumerate(_along(found)):
-            shape = [found.size[d] if i == first + d else n for i, n in enumerate(total.shape)]
-            spread = total.new_zeros(shape)
-            for part in along:
-                _cut(spread, first + d, part.elements).add_(_cut(total, first + d, part.windows))
-            total = spread
-        return total.to(grad_output.dtype)
+        for d, (n, kernel, stride, padding, _, count) in enumerate(_along(found)):
+            room = max(n + padding, (count - 1) * stride + kernel)
+            spread = folded([total] * kernel, first + d, room, stride, 1)
+            total = _cut(spread, first + d, slice(padding, padding + n, 1))
+        return total.clone() if total.dtype is grad_output.dtype else total.to(grad_output.dtype)
 
     avg_pool_backward.__name__, avg_pool_backward.__doc__ = op, "Gradients spread over windows, divided as they were."
     return avg_pool_backward
