@@ -10,6 +10,7 @@ from tensorplay_composite.arrays.device import native_dtypes
 from tensorplay_cpu import (
     attention,
     combine,
+    distance,
     dropout,
     elementary,
     loss,
@@ -35,7 +36,7 @@ def cpu_kernels() -> Kernels:
     """Returns the kernels of the CPU: the general ones, and in their place those that NumPy does better."""
     general = kernels(np, random=DEVICE.random)
     families = (
-        pointwise, elementary, reduction, statistics, shape, combine, sorting, normalization, loss, attention, softmax,
+        pointwise, elementary, reduction, statistics, shape, combine, sorting, normalization, loss, attention, softmax, distance,
     )  # fmt: skip
     own = {name: kernel for family in families for name, kernel in family.kernels(general).items()}
     return {**general, **own, **remainders.kernels(), **dropout.kernels(DEVICE.random)}

@@ -52,7 +52,7 @@ LACKING = {
         **dict.fromkeys(("matmul", "linear", "cross_entropy"), "it needs a vector or a matrix"),
         **dict.fromkeys(
             ("mm", "bmm", "mv", "dot", "vdot", "outer", "tril", "triu", "trace", "diag", "diag_embed", "linalg_cross",
-             "cross", "pairwise_distance", "cdist"), "it needs a vector or a matrix"),
+             "cross", "pairwise_distance", "cdist", "_cdist_backward"), "it needs a vector or a matrix"),
         **dict.fromkeys(
             ("linalg_cholesky", "linalg_cholesky_ex", "linalg_solve", "linalg_solve_triangular", "linalg_inv",
              "inverse",

@@ -20,7 +20,10 @@ pytestmark = pytest.mark.filterwarnings("error")  # no warning of NumPy reaches 
 
 REAL_ONLY = {
     "tp::cross_entropy": "a loss is a real number, and its logits are compared",
-    **dict.fromkeys(("tp::cdist", "tp::cosine_similarity", "tp::pairwise_distance"), "PyTorch takes real tensors"),
+    **dict.fromkeys(
+        ("tp::_cdist_backward", "tp::cdist", "tp::cosine_similarity", "tp::pairwise_distance"),
+        "PyTorch takes real tensors",
+    ),
     "tp::log_softmax": "the largest element is subtracted, and complex numbers have no order",
     "tp::softmax": "the largest element is subtracted, and complex numbers have no order",
     **dict.fromkeys(("tp::quantile", "tp::quantile.scalar"), "complex numbers have no order"),
@@ -67,6 +70,7 @@ KINKS = {
     ("tp::normalize", "a vector of zeros"): "its length counts as eps, and a step is longer",
     ("tp::pairwise_distance", "equal vectors"): "a step is about as long as the distance",
     ("tp::cdist", "equal rows"): "a distance has a kink where it is 0",
+    ("tp::_cdist_backward", "zeros"): "a distance has a kink where it is 0",
     **dict.fromkeys(
         [("tp::linalg_norm", "all zeros"), ("tp::linalg_matrix_norm.str_ord", "all zeros")], "a norm has a kink at 0"
     ),

@@ -66,7 +66,17 @@ def cdist(a: Any, b: Any, p: float = 2, compute_mode: Any = None) -> Any:
     return np.linalg.norm(difference, p, -1) if a.shape[-1] else np.zeros(difference.shape[:-1])
 
 
+def cdist_backward(grad: Any, a: Any, b: Any, p: float, distance: Any) -> Any:
+    difference, r = a[..., :, None, :] - b[..., None, :, :], distance[..., None]
+    with np.errstate(all="ignore"):
+        slope = np.sign(difference) * (np.abs(difference) / r) ** (p - 1)
+    if p == np.inf:
+        slope = np.sign(difference) * (np.abs(difference) == r)
+    return np.sum(grad[..., None] * np.where((r == 0) | (difference == 0) | (p == 0), 0, slope), axis=-2)
+
+
 REFERENCES: dict[str, Any] = {
+    "_cdist_backward": cdist_backward,
     **dict.fromkeys(("mm", "bmm", "mv", "dot"), np.matmul),
     "vdot": lambda a, b: np.matmul(np.conj(a) if a.dtype.kind == "c" else a, b),
     "outer": np.outer,

@@ -126,6 +126,8 @@ NODES = (
     (linalg.ADDMV, linalg_nodes.AddmvBackward),
     (linalg.TRIL, linalg_nodes.TrilBackward),
     (linalg.TRIU, linalg_nodes.TriuBackward),
+    (linalg.CDIST, linalg_nodes.CdistBackward),
+    (linalg._CDIST_BACKWARD, linalg_nodes._CdistBackwardBackward),
     (loss._BINARY_CROSS_ENTROPY, loss_nodes._BinaryCrossEntropyBackward),
     (loss._CROSS_ENTROPY, loss_nodes._CrossEntropyBackward),
     (loss._CROSS_ENTROPY_BACKWARD, loss_nodes._CrossEntropyBackwardBackward),

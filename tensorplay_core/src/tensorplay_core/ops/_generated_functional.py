@@ -132,6 +132,7 @@ from tensorplay_core.ops._generated_functional_indexing import (
     take_along_dim,
 )
 from tensorplay_core.ops._generated_functional_linalg import (
+    _cdist_backward,
     addmm,
     addmv,
     baddbmm,
@@ -472,6 +473,7 @@ from tensorplay_core.ops.random import (
 
 __all__ = [
     "_binary_cross_entropy",
+    "_cdist_backward",
     "_cross_entropy",
     "_cross_entropy_backward",
     "_embedding",

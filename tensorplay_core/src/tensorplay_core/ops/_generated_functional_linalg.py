@@ -30,6 +30,7 @@ from tensorplay_core.ops._generated_schemas_linalg import (
     TRIL,
     TRIU,
     VDOT,
+    _CDIST_BACKWARD,
 )
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
@@ -842,3 +843,52 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, *
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(NORMALIZE, (input, p, dim, eps))  # type: ignore[no-any-return]
+
+
+def _cdist_backward(grad_output: Tensor, x1: Tensor, x2: Tensor, p: float, cdist: Tensor) -> Tensor:
+    """tp._cdist_backward(grad_output, x1, x2, p, cdist) -> Tensor
+
+    The gradient of :func:`cdist` with respect to its first argument, given that of its result and the distances
+    themselves; 0 where a distance is 0. That of the second is this one with the arguments exchanged.
+
+    The inputs are promoted to one dtype, which the result has.
+
+    Gradients:
+        grad_output, x1, x2, cdist: cdist_double_backward(grad, grad_output, x1, x2, p, cdist)
+
+    """
+    try:
+        t = grad_output._type
+        if t is x1._type and t is x2._type and t is cdist._type and not active.special:
+            r = t.k__cdist_backward(grad_output._array, x1._array, x2._array, p, cdist._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = grad_output._edge
+            n1 = x1._edge
+            n2 = x2._edge
+            n3 = cdist._edge
+            if (n0 is not None or n1 is not None or n2 is not None or n3 is not None) and (not active.grad_off or STATE.get().grad):
+                y._edge = n = _CDIST_BACKWARD.node()
+                n.number = next_number()
+                n.edges = (n0, n1, n2, n3)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (grad_output._array, t, n0, v := grad_output._version or version_of(grad_output), v[0]),
+                    (x1._array, t, n1, v := x1._version or version_of(x1), v[0]),
+                    (x2._array, t, n2, v := x2._version or version_of(x2), v[0]),
+                    (cdist._array, t, n3, v := cdist._version or version_of(cdist), v[0]),
+                    p,
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(_CDIST_BACKWARD, (grad_output, x1, x2, p, cdist))  # type: ignore[no-any-return]

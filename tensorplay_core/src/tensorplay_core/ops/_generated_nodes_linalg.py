@@ -13,6 +13,7 @@ from tensorplay_core.ops._generated_schemas_linalg import (
     ADDMV,
     BADDBMM,
     BMM,
+    CDIST,
     DOT,
     MATMUL,
     MM,
@@ -21,6 +22,7 @@ from tensorplay_core.ops._generated_schemas_linalg import (
     TRIL,
     TRIU,
     VDOT,
+    _CDIST_BACKWARD,
 )
 
 
@@ -467,3 +469,75 @@ class TriuBackward(Node):
         """See the class."""
         diagonal, = node.saved
         return (F.triu(grad, diagonal),)
+
+
+class CdistBackward(Node):
+    """The gradient of ``cdist``.
+
+    x1: _cdist_backward(grad, x1, x2, p, result)
+    x2: _cdist_backward(grad.transpose(-2, -1), x2, x1, p, result.transpose(-2, -1))
+
+    """
+
+    __slots__ = ()
+    op = CDIST
+    kind = SAVING
+    saves_input = ("x1", "x2")
+    saved_names = ("x1", "x2", "result", "p")
+
+    @staticmethod
+    def record(result: Any, x1: Any, x2: Any, p: Any, compute_mode: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = CdistBackward()
+        record(node, (x1, x2), result)
+        node.saved = (save(x1), save(x2), save(result, node), p)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_x1, saved_x2, saved_result, p = node.saved
+        edge_x1, edge_x2 = node.edges
+        x1 = saved_x1 and unpack(saved_x1, node, "x1", graph)
+        x2 = saved_x2 and unpack(saved_x2, node, "x2", graph)
+        result = saved_result and unpack(saved_result, node, "result", graph, own=True)
+        grad_x1 = grad_x2 = None
+        if edge_x1 is not None:
+            grad_x1 = F._cdist_backward(grad, x1, x2, p, result)
+        if edge_x2 is not None:
+            grad_x2 = F._cdist_backward(grad.transpose(-2, -1), x2, x1, p, result.transpose(-2, -1))
+        return grad_x1, grad_x2
+
+
+class _CdistBackwardBackward(Node):
+    """The gradient of ``_cdist_backward``.
+
+    grad_output, x1, x2, cdist: cdist_double_backward(grad, grad_output, x1, x2, p, cdist)
+
+    """
+
+    __slots__ = ()
+    op = _CDIST_BACKWARD
+    kind = SAVING
+    saves_input = ("grad_output", "x1", "x2", "cdist")
+    saved_names = ("grad_output", "x1", "x2", "cdist", "p")
+
+    @staticmethod
+    def record(result: Any, grad_output: Any, x1: Any, x2: Any, p: Any, cdist: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = _CdistBackwardBackward()
+        record(node, (grad_output, x1, x2, cdist), result)
+        node.saved = (save(grad_output), save(x1), save(x2), save(cdist), p)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_grad_output, saved_x1, saved_x2, saved_cdist, p = node.saved
+        edge_grad_output, edge_x1, edge_x2, edge_cdist = node.edges
+        grad_grad_output = grad_x1 = grad_x2 = grad_cdist = None
+        if edge_grad_output is not None or edge_x1 is not None or edge_x2 is not None or edge_cdist is not None:
+            grad_output = unpack(saved_grad_output, node, "grad_output", graph)
+            x1 = unpack(saved_x1, node, "x1", graph)
+            x2 = unpack(saved_x2, node, "x2", graph)
+            cdist = unpack(saved_cdist, node, "cdist", graph)
+            grad_grad_output, grad_x1, grad_x2, grad_cdist = (
+                H.cdist_double_backward(grad, grad_output, x1, x2, p, cdist)
+            )
+        return grad_grad_output, grad_x1, grad_x2, grad_cdist

@@ -107,3 +107,6 @@ if TYPE_CHECKING:
         @packet
         @staticmethod
         def cdist(x1: Tensor, x2: Tensor, p: float = 2, compute_mode: int | None = None) -> Tensor: ...
+        @packet
+        @staticmethod
+        def _cdist_backward(grad_output: Tensor, x1: Tensor, x2: Tensor, p: float, cdist: Tensor) -> Tensor: ...

@@ -203,8 +203,19 @@ NORMALIZE = operator(
 )
 CDIST = operator(
     "cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor",
-    composite="implicit",
+    shape="cdist",
+    promote="default",
+    composite="explicit",
     autocast="fp32",
     tags=("linalg", "real"),
-    promises={"Composite": "cdist"},
+    promises={"CPU": "cdist", "CUDA": "cdist", "Composite": "cdist"},
+)
+_CDIST_BACKWARD = operator(
+    "_cdist_backward(Tensor grad_output, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor",
+    shape="cdist_backward",
+    promote="default",
+    composite="explicit",
+    tags=("linalg", "real", "backward"),
+    promises={"CPU": "_cdist_backward", "CUDA": "_cdist_backward", "Composite": "_cdist_backward"},
+    fast=True,
 )

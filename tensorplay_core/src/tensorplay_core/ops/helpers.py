@@ -15,6 +15,9 @@ from tensorplay_core.ops.helpers_convolution import (
 from tensorplay_core.ops.helpers_convolution import (
     convolution_gradients as convolution_gradients,
 )
+from tensorplay_core.ops.helpers_distance import (
+    cdist_double_backward as cdist_double_backward,
+)
 from tensorplay_core.ops.helpers_dropout import (
     dropout_gradient as dropout_gradient,
 )

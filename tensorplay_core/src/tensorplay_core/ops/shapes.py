@@ -46,6 +46,10 @@ from tensorplay_core.ops.shapes_creation import (
     linspace,
     triangle,
 )
+from tensorplay_core.ops.shapes_distance import (
+    cdist,
+    cdist_backward,
+)
 from tensorplay_core.ops.shapes_dropout import (
     dropout,
     dropout_backward,
@@ -439,6 +443,8 @@ def _count(op: str, first: float, last: float, by: float) -> int:
 
 
 RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
+    "cdist": cdist,
+    "cdist_backward": cdist_backward,
     "addmm": addmm,
     "addmv": addmv,
     "arange": arange,

@@ -63,6 +63,7 @@ DOMAINS: dict[str, dict[str, Domain]] = {
     **{name: {"self": EVEN, "target": ODD} for name in ("huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss")},
     "hardsigmoid": {"self": ODD},  # kinks at -3 and 3
     "hardswish": {"self": ODD},
+    "_cdist_backward": {"x1": EVEN, "x2": ODD, "cdist": POSITIVE},
     "cdist": {"x1": EVEN, "x2": ODD},
     "pairwise_distance": {"x1": EVEN, "x2": ODD},
     "pow": {"self": BASE, "exponent": EXPONENT},
@@ -84,7 +85,7 @@ KINDS: dict[str, str] = {
     "bincount": "ui",
     **dict.fromkeys(("linalg_matrix_norm", "linalg_norm"), "fc"),
     "normalize": "fc",
-    **dict.fromkeys(("cdist", "cosine_similarity", "pairwise_distance"), "f"),
+    **dict.fromkeys(("_cdist_backward", "cdist", "cosine_similarity", "pairwise_distance"), "f"),
     **{
         f"{name}avg_pool{n}d{rest}": "fc" for n in (1, 2, 3) for name in ("", "adaptive_") for rest in ("", "_backward")
     },

@@ -308,6 +308,34 @@ def cdist(make: Maker) -> Iterator[Sample]:
     yield make.sample("strided", make.tensor((4, 3), "strided", argument="x1"), make.tensor((2, 3), argument="x2"))
     same = make.tensor((2, 3), fill=(0, 1, 1))
     yield make.sample("equal rows", same, same, smooth=False)
+    yield make.sample("many rows", make.tensor((30, 3), argument="x1"), make.tensor((2, 3), argument="x2"))
+
+
+def cdist_backward(make: Maker) -> Iterator[Sample]:
+    """Orders, batches that broadcast, and distances of 0; any positive distances serve."""
+    for a, b, p in (
+        ((2, 3), (4, 3), 2.0),
+        ((2, 3), (4, 3), 1.0),
+        ((2, 3), (4, 3), 3.0),
+        ((2, 1, 2, 3), (3, 1, 3), 2.0),
+        ((2, 2, 3), (3, 3), 1.5),
+        ((30, 2), (2, 2), 2.0),
+        ((0, 3), (2, 3), 2.0),
+        ((2, 3), (0, 3), 2.0),
+        ((2, 0), (3, 0), 2.0),
+        ((2, 3), (4, 3), 0.0),
+    ):
+        batch = max(a[:-2], b[:-2], key=len) if a[:-2] != (2, 1) else (2, 3)
+        shape = (*batch, a[-2], b[-2])
+        x, y = make.tensor(a, argument="x1"), make.tensor(b, argument="x2")
+        distance = make.tensor(shape, argument="cdist")
+        yield make.sample(f"shapes {a} {b} {p}", make.tensor(shape), x, y, p, distance)
+    grad = make.tensor((2, 2))
+    x, y = make.tensor((4, 3), "strided", argument="x1"), make.tensor((2, 3), argument="x2")
+    yield make.sample("strided", make.tensor((4, 2), "strided"), x, y, 2.0, make.tensor((4, 2), argument="cdist"))
+    x, y = _apart(make)
+    yield make.sample("equal elements", grad, x, x, 2.0, make.tensor((2, 2), argument="cdist"), smooth=False)
+    yield make.sample("zeros", grad, x, y, 2.0, make.tensor((2, 2), fill=(0,)), smooth=False)
 
 
 BY_RULE = {
@@ -316,6 +344,7 @@ BY_RULE = {
     "matrices": matrices,
 }
 BY_NAME = {
+    "_cdist_backward": cdist_backward,
     **dict.fromkeys(("cross", "kron", "linalg_cross"), pairs),
     "cdist": cdist,
     "cosine_similarity": cosine_similarity,

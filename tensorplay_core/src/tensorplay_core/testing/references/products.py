@@ -314,7 +314,38 @@ def cdist(x1: Array, x2: Array, p: float = 2, compute_mode: int | None = None) -
     return Array((*batch, n, k), data, dtype)
 
 
+def cdist_backward(grad_output: Array, x1: Array, x2: Array, p: float, cdist: Array) -> Array:
+    """Each distance's gradient times its slope for each element, summed over the rows of the second."""
+    dtype = common_dtype([x1, x2]).name
+    a, b = as_array(x1, dtype), as_array(x2, dtype)
+    batch = broadcast_shape(a.shape[:-2], b.shape[:-2])
+    (n, m), k = a.shape[-2:], b.shape[-2]
+    left, right = a.broadcast((*batch, n, m)), b.broadcast((*batch, k, m))
+    unit, data, slack = accumulator_of(dtype).eps, [], []
+    for one, i, c in itertools.product(range(math.prod(batch)), range(n), range(m)):
+        terms = []
+        for j in range(k):
+            place = (one * n + i) * k + j
+            row, other = left[(one * n + i) * m :][:m], right[(one * k + j) * m :][:m]
+            slope = _slope([u - v for u, v in zip(row, other, strict=True)], c, cdist.data[place], p)
+            terms.append(grad_output.data[place] * slope)
+        data.append(math.fsum(terms))
+        slack.append((growth(terms) + 16) * unit * magnitude(terms))
+    return Array((*batch, n, m), data, dtype, slack)
+
+
+def _slope(row: Sequence[float], c: int, distance: float, p: float) -> float:
+    """How a distance changes with one component of the difference."""
+    size = abs(row[c])
+    if not distance or not size or p == 0:
+        return 0.0
+    if p == math.inf:
+        return math.copysign(1 / sum(abs(x) == distance for x in row), row[c]) if size == distance else 0.0
+    return math.copysign((size / distance) ** (p - 1), row[c])
+
+
 REFERENCES: dict[str, Reference] = {
+    "_cdist_backward": Reference(cdist_backward, budget(16)),
     **dict.fromkeys(("bmm", "dot", "mm", "mv"), Reference(matmul, budget(1))),
     **dict.fromkeys(("addmm", "addmv", "baddbmm"), Reference(added, budget(1))),
     "cdist": Reference(cdist, budget(16)),
