@@ -327,6 +327,7 @@ from tensorplay_core.ops._generated_functional_scan import (
     logcumsumexp,
 )
 from tensorplay_core.ops._generated_functional_sorting import (
+    _unique2,
     argsort,
     bincount,
     bucketize,
@@ -335,6 +336,8 @@ from tensorplay_core.ops._generated_functional_sorting import (
     searchsorted,
     sort,
     topk,
+    unique_dim,
+    unique_dim_consecutive,
 )
 from tensorplay_core.ops._generated_functional_statistics import (
     linalg_vector_norm,
@@ -469,6 +472,10 @@ from tensorplay_core.ops.random import (
     randint_like,
     randn_like,
 )
+from tensorplay_core.ops.uniqueness import (
+    unique,
+    unique_consecutive,
+)
 
 __all__ = [
     "_binary_cross_entropy",
@@ -478,6 +485,7 @@ __all__ = [
     "_standardize",
     "_standardize_backward",
     "_to_copy",
+    "_unique2",
     "abs",
     "absolute",
     "acos",
@@ -861,6 +869,10 @@ __all__ = [
     "unbind",
     "unflatten",
     "unfold",
+    "unique",
+    "unique_consecutive",
+    "unique_dim",
+    "unique_dim_consecutive",
     "unsqueeze",
     "var",
     "var_mean",
