@@ -304,7 +304,8 @@ def with_mean(dtype: str, args: Any, kwargs: Any) -> tuple[str, str]:
 
 PROMISED |= {
     **dict.fromkeys(("_unique2", "unique_dim", "unique_dim_consecutive"), lambda dtype, *_: (dtype, "int64", "int64")),
-    **dict.fromkeys(("min.dim", "median.dim", "cummax", "cummin", "sort", "sort.stable", "topk", "kthvalue"), selected),
+    **dict.fromkeys(("max.dim", "min.dim", "median.dim", "cummax", "cummin"), selected),
+    **dict.fromkeys(("sort", "sort.stable", "topk", "kthvalue"), selected),
     **dict.fromkeys(("var_mean", "var_mean.dim", "var_mean.correction"), with_mean),
     **dict.fromkeys(("std_mean", "std_mean.dim", "std_mean.correction"), with_mean),
 }
