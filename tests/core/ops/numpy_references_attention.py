@@ -50,3 +50,9 @@ REFERENCES: dict[str, Any] = {
         for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout")
     },
 }
+
+PROMISED: dict[str, Any] = {
+    "native_dropout": lambda dtype, args, kwargs: (dtype, "bool"),
+    "one_hot": lambda dtype, args, kwargs: "int64",
+}
+"""The result's dtype where no rule of the contract says it, by operator."""

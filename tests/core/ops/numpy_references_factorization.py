@@ -125,3 +125,13 @@ REFERENCES: dict[str, Any] = {
     **dict.fromkeys(("linalg_cond", "linalg_cond.p_str"), cond),
     "linalg_lstsq": lstsq,
 }
+
+REAL = {"complex64": "float32", "complex128": "float64"}
+PROMISED: dict[str, Any] = {
+    **dict.fromkeys(("linalg_slogdet", "slogdet"), lambda dtype, *_: (dtype, REAL.get(dtype, dtype))),
+    "linalg_cholesky_ex": lambda dtype, *_: (dtype, "int32"),
+    "linalg_eigh": lambda dtype, *_: (REAL.get(dtype, dtype), dtype),
+    "linalg_svd": lambda dtype, *_: (dtype, REAL.get(dtype, dtype), dtype),
+    "linalg_lstsq": lambda dtype, *_: (dtype, REAL.get(dtype, dtype), "int64", REAL.get(dtype, dtype)),
+}
+"""The dtypes of results that are not of one, by operator."""

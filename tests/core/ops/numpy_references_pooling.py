@@ -141,3 +141,8 @@ REFERENCES: dict[str, Any] = {
     **{f"avg_pool{n}d_backward": avg_pool_backward(n) for n in (2, 3)},
     **{f"adaptive_avg_pool{n}d": adaptive(n) for n in (1, 2, 3)},
 }
+
+PROMISED: dict[str, Any] = {
+    f"max_pool{n}d_with_indices": lambda dtype, args, kwargs: (dtype, "int64") for n in (1, 2, 3)
+}
+"""The dtypes of results that are not of one, by operator."""

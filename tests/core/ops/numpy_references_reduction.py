@@ -177,7 +177,28 @@ STD, STD_DIM, STD_CORRECTION = spread(np.std)
 VAR_MEAN, VAR_MEAN_DIM, VAR_MEAN_CORRECTION = spread(np.var, True)
 STD_MEAN, STD_MEAN_DIM, STD_MEAN_CORRECTION = spread(np.std, True)
 
+
+def unique(x: Any, dim: Any, inverse: bool, counts: bool) -> Any:
+    values, places, numbers = np.unique(x, return_inverse=True, return_counts=True, axis=dim, equal_nan=False)
+    return values, places if inverse else np.zeros(0, "int64"), numbers if counts else np.zeros(0, "int64")
+
+
+def unique_dim_consecutive(x: Any, dim: int, return_inverse: bool = False, return_counts: bool = False) -> Any:
+    rows = np.moveaxis(x, dim, 0).reshape(x.shape[dim], -1)
+    first = np.array([i == 0 or bool((row != rows[i - 1]).any()) for i, row in enumerate(rows)], bool)
+    inverse, none = np.cumsum(first) - 1, np.zeros(0, "int64")
+    counts = np.bincount(inverse)
+    return np.compress(first, x, dim), inverse if return_inverse else none, counts if return_counts else none
+
+
 REFERENCES: dict[str, Any] = {
+    "_unique2": lambda x, sorted=True, return_inverse=False, return_counts=False: unique(
+        x, None, return_inverse, return_counts
+    ),
+    "unique_dim": lambda x, dim, sorted=True, return_inverse=False, return_counts=False: unique(
+        x, dim, return_inverse, return_counts
+    ),
+    "unique_dim_consecutive": unique_dim_consecutive,
     "max.other": np.maximum,
     "min.other": np.minimum,
     "min": np.min,
@@ -282,7 +303,9 @@ def with_mean(dtype: str, args: Any, kwargs: Any) -> tuple[str, str]:
 
 
 PROMISED |= {
-    **dict.fromkeys(("min.dim", "median.dim", "cummax", "cummin", "sort", "sort.stable", "topk", "kthvalue"), selected),
+    **dict.fromkeys(("_unique2", "unique_dim", "unique_dim_consecutive"), lambda dtype, *_: (dtype, "int64", "int64")),
+    **dict.fromkeys(("max.dim", "min.dim", "median.dim", "cummax", "cummin"), selected),
+    **dict.fromkeys(("sort", "sort.stable", "topk", "kthvalue"), selected),
     **dict.fromkeys(("var_mean", "var_mean.dim", "var_mean.correction"), with_mean),
     **dict.fromkeys(("std_mean", "std_mean.dim", "std_mean.correction"), with_mean),
 }

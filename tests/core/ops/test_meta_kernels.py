@@ -93,7 +93,15 @@ def outcome(op: Any, sample: Any, device: str, mode: Any = nullcontext, layout: 
     return found
 
 
-DATA_DECIDES = ("masked_scatter", "masked_scatter_", "masked_select", "nonzero")
+DATA_DECIDES = (
+    "masked_scatter",
+    "masked_scatter_",
+    "masked_select",
+    "nonzero",
+    "_unique2",
+    "unique_dim",
+    "unique_dim_consecutive",
+)
 """Operators whose results, or whose steps, depend on how many elements are not zero."""
 
 

@@ -50,22 +50,7 @@ FILES = sorted(Path(__file__).parent.glob("numpy_references*.py"))
 REFERENCES: dict[str, Any] = {n: function for path in FILES for n, function in _table(path, "REFERENCES").items()}
 PROMISED: dict[str, Any] = {n: function for path in FILES for n, function in _table(path, "PROMISED").items()}
 """Operators whose results' dtypes no rule says: takes a dtype's name and the arguments, gives one name or several."""
-INDICES = {"max.dim", *(f"max_pool{n}d_with_indices" for n in (1, 2, 3))}
-"""Operators whose second result is one of indices."""
 RANDOM = {name for name, op in OPERATORS.items() if "random" in op.tags} | {"empty"}
-
-
-_SAME, _REAL, _INT64 = (lambda dtype: dtype), (lambda dtype: dtype.real_dtype), (lambda dtype: tp.int64)
-RESULTS: dict[str, tuple[Any, ...]] = {
-    "max.dim": (_SAME, _INT64),
-    "linalg_cholesky_ex": (_SAME, lambda dtype: tp.int32),
-    "linalg_slogdet": (_SAME, _REAL),
-    "slogdet": (_SAME, _REAL),
-    "linalg_eigh": (_REAL, _SAME),
-    "linalg_svd": (_SAME, _REAL, _SAME),
-    "linalg_lstsq": (_SAME, _REAL, _INT64, _REAL),
-}
-"""The dtypes of several results that are not of one."""
 
 
 # ----------------------------------------------------------------------------------------------------------- comparing
@@ -93,19 +78,9 @@ def promised(op: Operator, dtype: tp.dtype, args: Any, kwargs: Any) -> Any:
         return kwargs["dtype"]
     if op.promote == "bool":
         return tp.bool
-    if op.promote == "index" or op.display_name in ("one_hot", "randperm", "randint", "tril_indices", "triu_indices"):
+    if op.promote == "index":
         return tp.int64
     if "creation" in op.tags:
-        if op.display_name in ("arange", "full"):
-            numbers = args if op.display_name == "arange" else args[1:]
-            classes = {type(n) for n in numbers}
-            return (
-                tp.complex64
-                if complex in classes
-                else tp.float32
-                if float in classes
-                else (tp.bool if classes == {bool} else tp.int64)
-            )
         return tp.float32
     integral = not (dtype.is_floating_point or dtype.is_complex)
     if op.promote == "float" and integral:
@@ -129,12 +104,7 @@ def compare(op: Operator, actual: Any, expected: Any, dtype: Any, place: str) ->
     results = actual if isinstance(actual, tuple) else (actual,)
     references = expected if isinstance(expected, tuple) else (expected,)
     for i, (found, wanted) in enumerate(zip(results, references, strict=True)):
-        if op.display_name in RESULTS:
-            own = RESULTS[op.display_name][i](dtype)
-        elif isinstance(dtype, tuple):
-            own = dtype[i]
-        else:  # of several results the others may be indices or a mask
-            own = {"i": tp.int64, "b": tp.bool}.get(np.asarray(wanted).dtype.kind if i else "f", dtype)
+        own = dtype[i] if isinstance(dtype, tuple) else dtype
         wanted = as_dtype(wanted, own)
         try:
             if op.display_name in RANDOM:

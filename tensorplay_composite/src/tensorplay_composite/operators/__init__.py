@@ -35,6 +35,7 @@ from tensorplay_composite.operators import (
     scan,
     sorting,
     statistics,
+    unique,
     view,
 )
 
@@ -112,6 +113,9 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "searchsorted.Scalar": sorting.searchsorted_scalar,
     "bucketize.Tensor": sorting.bucketize_tensor,
     "bucketize.Scalar": sorting.bucketize_scalar,
+    "_unique2": unique.unique2,
+    "unique_dim": unique.unique_dim,
+    "unique_dim_consecutive": unique.unique_dim_consecutive,
     "softmax": nn.softmax,
     "log_softmax": nn.log_softmax,
     "softmin": nn.softmin,

@@ -29,7 +29,7 @@ PACKAGES = {"ops": "tensorplay_core.ops", "autocast": "tensorplay_core.autocast"
 PACKAGE = Path(__file__).resolve().parent.parent
 HANDWRITTEN = (
     "creation.py", "indexing.py", "conversion.py", "comparison.py", "products.py", "convolution.py", "joining.py",
-    "random.py",
+    "random.py", "uniqueness.py",
 )  # fmt: skip
 """Modules of ``ops/`` whose public functions take the place of generated ones."""
 NN_FUNCTIONS = ("nn_functional.py",)

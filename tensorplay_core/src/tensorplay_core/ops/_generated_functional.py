@@ -328,6 +328,7 @@ from tensorplay_core.ops._generated_functional_scan import (
     logcumsumexp,
 )
 from tensorplay_core.ops._generated_functional_sorting import (
+    _unique2,
     argsort,
     bincount,
     bucketize,
@@ -336,6 +337,8 @@ from tensorplay_core.ops._generated_functional_sorting import (
     searchsorted,
     sort,
     topk,
+    unique_dim,
+    unique_dim_consecutive,
 )
 from tensorplay_core.ops._generated_functional_statistics import (
     linalg_vector_norm,
@@ -470,6 +473,10 @@ from tensorplay_core.ops.random import (
     randint_like,
     randn_like,
 )
+from tensorplay_core.ops.uniqueness import (
+    unique,
+    unique_consecutive,
+)
 
 __all__ = [
     "_binary_cross_entropy",
@@ -480,6 +487,7 @@ __all__ = [
     "_standardize",
     "_standardize_backward",
     "_to_copy",
+    "_unique2",
     "abs",
     "absolute",
     "acos",
@@ -863,6 +871,10 @@ __all__ = [
     "unbind",
     "unflatten",
     "unfold",
+    "unique",
+    "unique_consecutive",
+    "unique_dim",
+    "unique_dim_consecutive",
     "unsqueeze",
     "var",
     "var_mean",

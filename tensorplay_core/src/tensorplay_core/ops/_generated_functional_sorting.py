@@ -20,6 +20,9 @@ from tensorplay_core.ops._generated_schemas_sorting import (
     SORT,
     SORT_STABLE,
     TOPK,
+    UNIQUE_DIM,
+    UNIQUE_DIM_CONSECUTIVE,
+    _UNIQUE2,
 )
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
@@ -241,3 +244,74 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
     """
     return call(BINCOUNT, (input, weights, minlength))  # type: ignore[no-any-return]
+
+
+def _unique2(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """tp._unique2(input, sorted=True, return_inverse=False, return_counts=False) -> tuple[Tensor, Tensor, Tensor]
+
+    The different elements in order, for each element its place among them, and how often each occurs.
+
+    What was not asked for has no elements. NaN differs from NaN. The gradient goes to the first of equal
+    elements.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> values, inverse, counts = tp.ops.tp._unique2(tp.tensor([3, 1, 3]), True, True, True)
+        >>> values, inverse, counts
+        (tensor([1, 3]), tensor([1, 0, 1]), tensor([1, 2]))
+
+    """
+    return call(_UNIQUE2, (input, sorted, return_inverse, return_counts))  # type: ignore[no-any-return]
+
+
+def unique_dim(
+    input: Tensor,
+    dim: int,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """tp.unique_dim(input, dim, sorted=True, return_inverse=False, return_counts=False) -> tuple[Tensor, Tensor,
+    Tensor]
+
+    The different slices along ``dim`` in order, for each slice its place among them, and how often each occurs.
+
+    The first element in which two slices differ decides their order. What was not asked for has no elements.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> rows, inverse, counts = tp.unique_dim(tp.tensor([[2, 1], [1, 5], [2, 1]]), 0, True, True, True)
+        >>> rows, inverse, counts
+        (tensor([[1, 5],
+                [2, 1]]), tensor([1, 0, 1]), tensor([1, 2]))
+
+    """
+    return call(UNIQUE_DIM, (input, dim, sorted, return_inverse, return_counts))  # type: ignore[no-any-return]
+
+
+def unique_dim_consecutive(
+    input: Tensor,
+    dim: int,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """tp.unique_dim_consecutive(input, dim, return_inverse=False, return_counts=False) -> tuple[Tensor, Tensor,
+    Tensor]
+
+    The first of each run of equal slices along ``dim``, which run each slice is in, and how long each is.
+
+    What was not asked for has no elements.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> values, inverse, counts = tp.unique_dim_consecutive(tp.tensor([1, 1, 2, 1]), 0, True, True)
+        >>> values, inverse, counts
+        (tensor([1, 2, 1]), tensor([0, 0, 1, 2]), tensor([2, 1, 1]))
+
+    """
+    return call(UNIQUE_DIM_CONSECUTIVE, (input, dim, return_inverse, return_counts))  # type: ignore[no-any-return]

@@ -112,3 +112,18 @@ if TYPE_CHECKING:
         @packet
         @staticmethod
         def bincount(self: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor: ...
+        @packet
+        @staticmethod
+        def _unique2(
+            self: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+        ) -> tuple[Tensor, Tensor, Tensor]: ...
+        @packet
+        @staticmethod
+        def unique_dim(
+            self: Tensor, dim: int, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+        ) -> tuple[Tensor, Tensor, Tensor]: ...
+        @packet
+        @staticmethod
+        def unique_dim_consecutive(
+            self: Tensor, dim: int, return_inverse: bool = False, return_counts: bool = False
+        ) -> tuple[Tensor, Tensor, Tensor]: ...

@@ -95,3 +95,24 @@ BINCOUNT = operator(
     promises={"CPU": "bincount", "CUDA": "bincount", "Composite": "bincount"},
     differentiable=False,
 )
+_UNIQUE2 = operator(
+    "_unique2(Tensor self, bool sorted=True, bool return_inverse=False, "
+    "bool return_counts=False) -> (Tensor, Tensor, Tensor)",
+    composite="implicit",
+    tags=("sorting", "ordered"),
+    promises={"Composite": "_unique2"},
+)
+UNIQUE_DIM = operator(
+    "unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, "
+    "bool return_counts=False) -> (Tensor, Tensor, Tensor)",
+    composite="implicit",
+    tags=("sorting", "ordered"),
+    promises={"Composite": "unique_dim"},
+)
+UNIQUE_DIM_CONSECUTIVE = operator(
+    "unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, "
+    "bool return_counts=False) -> (Tensor, Tensor, Tensor)",
+    composite="implicit",
+    tags=("sorting",),
+    promises={"Composite": "unique_dim_consecutive"},
+)

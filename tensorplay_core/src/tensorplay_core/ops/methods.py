@@ -18,6 +18,7 @@ from tensorplay_core.ops.exchange import dlpack, dlpack_device
 from tensorplay_core.ops.frontend import spread
 from tensorplay_core.ops.indexing import _getitem, _setitem, nonzero
 from tensorplay_core.ops.typing_rules import check_fits
+from tensorplay_core.ops.uniqueness import unique, unique_consecutive
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, bind
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.dtype import DType, as_dtype
@@ -36,6 +37,8 @@ class OperatorMethods(TensorBase):
     __getitem__ = _getitem
     __setitem__ = _setitem
     nonzero = nonzero
+    unique = unique
+    unique_consecutive = unique_consecutive
 
     def cpu(self: Any) -> Tensor:
         """Returns the tensor on the cpu."""

@@ -25,6 +25,7 @@ from tensorplay_core.testing import sample_rules_pointwise as pointwise
 from tensorplay_core.testing import sample_rules_pooling as pooling
 from tensorplay_core.testing import sample_rules_random as random
 from tensorplay_core.testing import sample_rules_reduction as reduction
+from tensorplay_core.testing import sample_rules_sorting as sorting
 from tensorplay_core.testing.sample_features import completed
 from tensorplay_core.testing.sample_maker import DOMAINS, KINDS, Described, Maker
 from tensorplay_core.testing.sample_specs import Domain, Named, Sample, TensorSpec
@@ -55,6 +56,7 @@ BY_RULE: dict[str, Table] = {
     **indexing.BY_RULE,
     **pointwise.BY_RULE,
     **reduction.BY_RULE,
+    **sorting.BY_RULE,
     **linalg.BY_RULE,
     **factorization.BY_RULE,
     **convolution.BY_RULE,
@@ -71,6 +73,7 @@ BY_NAME: dict[str, Table] = {
     **indexing.BY_NAME,
     **pointwise.BY_NAME,
     **reduction.BY_NAME,
+    **sorting.BY_NAME,
     **linalg.BY_NAME,
     **factorization.BY_NAME,
     **convolution.BY_NAME,

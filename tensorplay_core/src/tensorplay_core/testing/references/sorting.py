@@ -170,6 +170,74 @@ def bincount(self: Array, weights: Array | None = None, minlength: int = 0) -> A
     return Array((size,), [float(total(b)) for b in bins], dtype, [slack_of(b, form) for b in bins])
 
 
+def _grouped(parts: list[Any], order: list[int], inverse: bool, counts: bool) -> tuple[list[int], Array, Array]:
+    """Returns which part is the first of each run of equal ones in an order, the run that each is in, and how long."""
+    first: list[int] = []
+    runs, lengths = [0] * len(parts), []
+    for i in order:
+        if not first or parts[i] != parts[first[-1]] or any(x != x for x in parts[i]):
+            first.append(i)
+            lengths.append(0)
+        runs[i] = len(first) - 1
+        lengths[-1] += 1
+    none = Array((0,), [], "int64")
+    return (
+        first,
+        Array((len(runs),), runs, "int64") if inverse else none,
+        Array((len(lengths),), lengths, "int64") if counts else none,
+    )
+
+
+def _slices(self: Array, dim: int | None) -> list[Any]:
+    """Returns the slices along a dim, each the list of its elements, or one of each element."""
+    if dim is None:
+        return [[x] for x in self.data]
+    if not self.ndim:
+        raise IndexError("no dim")
+    columns = lines(self, dim)
+    return [[self.data[line[i]] for line in columns] for i in range(self.shape[dim_of(dim, self.ndim)])]
+
+
+def _unique(self: Array, dim: int | None, inverse: bool, counts: bool, *, consecutive: bool) -> tuple[Array, ...]:
+    if by_name(self.dtype).is_complex and not consecutive:
+        raise TypeError("complex numbers have no order")
+    parts = _slices(self, dim)
+    order = [*range(len(parts))]
+    if not consecutive:
+        order.sort(key=lambda i: [(x != x, x if x == x else 0) for x in parts[i]])
+    first, runs, lengths = _grouped(parts, order, inverse, counts)
+    if dim is None:
+        values = Array((len(first),), [self.data[i] for i in first], self.dtype)
+        return values, Array(self.shape, runs.data, "int64") if inverse else runs, lengths
+    shape = resized(self, dim, len(first))
+    data: list[Any] = [None] * math.prod(shape)
+    for source, target in zip(lines(self, dim), lines(Array(shape, data, self.dtype), dim), strict=True):
+        for place, i in zip(target, first, strict=True):
+            data[place] = self.data[source[i]]
+    return Array(shape, data, self.dtype), runs, lengths
+
+
+def unique2(
+    self: Array, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> tuple[Array, ...]:
+    """The elements that differ, in order."""
+    return _unique(self, None, return_inverse, return_counts, consecutive=False)
+
+
+def unique_dim(
+    self: Array, dim: int, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> tuple[Array, ...]:
+    """The slices that differ, in order."""
+    return _unique(self, dim, return_inverse, return_counts, consecutive=False)
+
+
+def unique_dim_consecutive(
+    self: Array, dim: int, return_inverse: bool = False, return_counts: bool = False
+) -> tuple[Array, ...]:
+    """The first of each run."""
+    return _unique(self, dim, return_inverse, return_counts, consecutive=True)
+
+
 _EXACT: dict[str, Callable[..., Any]] = {
     "sort": sort,
     "sort.stable": sort,
@@ -183,6 +251,9 @@ _EXACT: dict[str, Callable[..., Any]] = {
     "searchsorted.Scalar": searchsorted,
     "bucketize.Tensor": bucketize,
     "bucketize.Scalar": bucketize,
+    "_unique2": unique2,
+    "unique_dim": unique_dim,
+    "unique_dim_consecutive": unique_dim_consecutive,
 }
 REFERENCES: dict[str, Reference] = {
     **{name: Reference(fn, {}) for name, fn in _EXACT.items()},
