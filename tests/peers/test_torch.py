@@ -178,6 +178,7 @@ HALF = (
     *("_standardize", "_standardize_backward", "_binary_cross_entropy", "_cross_entropy", "_cross_entropy_backward"),
     *("binary_cross_entropy", "cosine_embedding_loss", "embedding", "_embedding", "embedding_dense_backward", "kl_div"),
     *("gaussian_nll_loss", "nll_loss", "poisson_nll_loss", "triplet_margin_loss", "scaled_dot_product_attention"),
+    *("_attention", "_attention_backward"),
     *("binary_cross_entropy_with_logits", "soft_margin_loss"),
 )
 DIFFERENT_DTYPES = {
@@ -351,6 +352,16 @@ def attended(q: Any, k: Any, v: Any, mask: Any = None, is_causal: bool = False, 
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal, **options)
 
 
+def attended_backward(
+    grad: Any, q: Any, k: Any, v: Any, mask: Any = None, is_causal: bool = False, scale: float = 1.0
+) -> Any:
+    unit = torch.eye(k.shape[-2], dtype=v.dtype).expand(*v.shape[:-2], -1, -1)
+    p = attended(q, k, unit, mask, is_causal, scale=scale)
+    d = grad @ v.mT
+    e = p * (d - (d * p).sum(-1, True)) * scale
+    return e @ k, e.mT @ q, p.mT @ grad
+
+
 def reduced_loss(loss: Any, reduction: str) -> Any:
     return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
 
@@ -413,6 +424,8 @@ REFERENCES: dict[str, Any] = {
     **{name: getattr(torch.nn.functional, name) for name in FUNCTIONAL},
     "_standardize": standardized,
     "scaled_dot_product_attention": attended,
+    "_attention": lambda q, k, v, mask, is_causal, scale: attended(q, k, v, mask, is_causal, scale=scale),
+    "_attention_backward": attended_backward,
     "soft_margin_loss": lambda x, t, reduction="mean": reduced_loss(
         torch.nn.functional.softplus(-t * x, 1, 50), reduction
     ),

@@ -8,6 +8,7 @@ import numpy as np
 from tensorplay_composite.arrays import ArrayDevice, Kernels, kernels
 from tensorplay_composite.arrays.device import native_dtypes
 from tensorplay_cpu import (
+    attend,
     attention,
     combine,
     dropout,
@@ -36,6 +37,7 @@ def cpu_kernels() -> Kernels:
     general = kernels(np, random=DEVICE.random)
     families = (
         pointwise, elementary, reduction, statistics, shape, combine, sorting, normalization, loss, attention, softmax,
+        attend,
     )  # fmt: skip
     own = {name: kernel for family in families for name, kernel in family.kernels(general).items()}
     return {**general, **own, **remainders.kernels(), **dropout.kernels(DEVICE.random)}

@@ -17,7 +17,7 @@ from tensorplay_cpu.normalization import SHORT, items
 
 _LEAST = 1024
 """Fewer elements are done before a block is set up."""
-_HIGHEST = {np.dtype("float32"): 60.0, np.dtype("float64"): 600.0}
+HIGHEST = {np.dtype("float32"): 60.0, np.dtype("float64"): 600.0}
 """Whose exponential, and the sum of a row of which, is still far from infinity."""
 
 
@@ -33,14 +33,14 @@ def kernels(made: Kernels) -> Kernels:
             array.size > _LEAST
             and dim.__class__ is int
             and dim in (-1, array.ndim - 1)
-            and array.dtype in _HIGHEST
+            and array.dtype in HIGHEST
             and array.flags.c_contiguous
         )
 
     def softmax(self: Any, dim: int) -> Any:
         if not suits(self, dim):
             return made["softmax"](self, dim)
-        x, highest = self.reshape(-1, self.shape[-1]), _HIGHEST[self.dtype]
+        x, highest = self.reshape(-1, self.shape[-1]), HIGHEST[self.dtype]
         result, room, ones = empty(x.shape, x.dtype), None, np.ones(x.shape[1], x.dtype)
         for piece in items(x.shape):
             a, out = x[piece], result[piece]
@@ -57,7 +57,7 @@ def kernels(made: Kernels) -> Kernels:
     def log_softmax(self: Any, dim: int) -> Any:
         if not suits(self, dim):
             return made["log_softmax"](self, dim)
-        x, highest = self.reshape(-1, self.shape[-1]), _HIGHEST[self.dtype]
+        x, highest = self.reshape(-1, self.shape[-1]), HIGHEST[self.dtype]
         result, room, ones = empty(x.shape, x.dtype), None, np.ones(x.shape[1], x.dtype)
         for piece in items(x.shape):
             a, out = x[piece], result[piece]
@@ -78,17 +78,19 @@ def kernels(made: Kernels) -> Kernels:
             subtract(out, spread((logs - high).astype(x.dtype), room), out)
         return result.reshape(self.shape)
 
-    def tops(rows: Any) -> Any:
-        """The largest of each row, NaN where one is: of short rows NumPy finds the place four times as fast."""
-        count, size = rows.shape
-        return rows.reshape(-1).take(rows.argmax(1) + np.arange(0, count * size, size))
-
-    def spread(numbers: Any, room: Any) -> Any:
-        """A number for each row, so that it broadcasts: in a block of its own where rows are short."""
-        column = numbers[:, None]
-        if room.shape[1] >= SHORT:
-            return column
-        np.copyto(room, column)
-        return room
-
     return {"softmax": softmax, "log_softmax": log_softmax}
+
+
+def tops(rows: Any) -> Any:
+    """The largest of each row, NaN where one is: of short rows NumPy finds the place four times as fast."""
+    count, size = rows.shape
+    return rows.reshape(-1).take(rows.argmax(1) + np.arange(0, count * size, size))
+
+
+def spread(numbers: Any, room: Any) -> Any:
+    """A number for each row, so that it broadcasts: in a block of its own where rows are short."""
+    column = numbers[:, None]
+    if room.shape[1] >= SHORT:
+        return column
+    np.copyto(room, column)
+    return room
