@@ -8,6 +8,7 @@ import numpy as np
 from tensorplay_composite.arrays import ArrayDevice, Kernels, kernels
 from tensorplay_composite.arrays.device import native_dtypes
 from tensorplay_cpu import (
+    attend,
     attention,
     combine,
     distance,
@@ -36,7 +37,8 @@ def cpu_kernels() -> Kernels:
     """Returns the kernels of the CPU: the general ones, and in their place those that NumPy does better."""
     general = kernels(np, random=DEVICE.random)
     families = (
-        pointwise, elementary, reduction, statistics, shape, combine, sorting, normalization, loss, attention, softmax, distance,
+        pointwise, elementary, reduction, statistics, shape, combine, sorting, normalization, loss, attention,
+        softmax, distance, attend,
     )  # fmt: skip
     own = {name: kernel for family in families for name, kernel in family.kernels(general).items()}
     return {**general, **own, **remainders.kernels(), **dropout.kernels(DEVICE.random)}

@@ -61,6 +61,7 @@ def test_running_statistics_are_not_moved_by_evaluation_and_have_no_gradient():
     y = F.batch_norm(x, mean, var, eps=0.0)
     np.testing.assert_allclose(y.tolist(), [[0, -2 / 3], [1, 2]], rtol=1e-6)
     assert mean.tolist() == [1.0, 2.0]
+    assert mean._version_number == 0
     F.batch_norm(x, mean, var, training=True).sum().backward()
     assert not mean.requires_grad
     assert mean._version_number == 1

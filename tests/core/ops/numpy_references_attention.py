@@ -37,7 +37,17 @@ def attention(
     return e / np.where(total == 0, 1, total) @ v
 
 
+def attention_backward(grad: Any, q: Any, k: Any, v: Any, mask: Any, is_causal: bool, scale: float) -> Any:
+    unit = np.broadcast_to(np.eye(k.shape[-2]), (*k.shape[:-2], k.shape[-2], k.shape[-2]))
+    p = attention(q, k, unit, mask, is_causal, scale)
+    d = grad @ np.swapaxes(v, -1, -2)
+    e = p * (d - (d * p).sum(-1, keepdims=True)) * scale
+    return e @ k, np.swapaxes(e, -1, -2) @ q, np.swapaxes(p, -1, -2) @ grad
+
+
 REFERENCES: dict[str, Any] = {
+    "_attention": attention,
+    "_attention_backward": attention_backward,
     "_embedding": lambda weight, indices, padding, by_count: weight[indices],
     "embedding": lambda indices, weight, **options: weight[indices],
     "embedding_dense_backward": embedding_dense_backward,

@@ -23,6 +23,7 @@ DIFFERENT["binary_cross_entropy", "equal elements and zeros"] = (
 DIFFERENT["native_dropout", "shape (0, 2)"] = "the mask of nothing is bool too; PyTorch's has the input's dtype"
 DIFFERENT["kl_div", "targets of 0"] = "the gradient of a target of 0 is a number; PyTorch's is NaN"
 HALF = (
+    *("_attention", "_attention_backward"),
     *("_standardize", "_standardize_backward", "_binary_cross_entropy", "_cross_entropy", "_cross_entropy_backward"),
     *("binary_cross_entropy", "cosine_embedding_loss", "embedding", "_embedding", "embedding_dense_backward", "kl_div"),
     *("gaussian_nll_loss", "nll_loss", "poisson_nll_loss", "triplet_margin_loss", "scaled_dot_product_attention"),
@@ -73,6 +74,16 @@ def cross_entropy_backward(grad: Any, x: Any, target: Any, ignored: int, smoothi
     return (torch.softmax(x, 1) - hot * (1 - smoothing) - smoothing / x.shape[1]) * grad[:, None] * kept
 
 
+def attended_backward(
+    grad: Any, q: Any, k: Any, v: Any, mask: Any = None, is_causal: bool = False, scale: float = 1.0
+) -> Any:
+    unit = torch.eye(k.shape[-2], dtype=v.dtype).expand(*v.shape[:-2], -1, -1)
+    p = attended(q, k, unit, mask, is_causal, scale=scale)
+    d = grad @ v.mT
+    e = p * (d - (d * p).sum(-1, True)) * scale
+    return e @ k, e.mT @ q, p.mT @ grad
+
+
 def embedded_backward(grad: Any, indices: Any, count: int, padding: int, by_count: bool) -> Any:
     places = indices.reshape(-1)
     rows = grad.reshape(places.numel(), grad.shape[-1]) * (places != padding)[:, None]
@@ -106,6 +117,8 @@ REFERENCES: dict[str, Any] = {
     "_embedding": lambda weight, indices, padding, by_count: torch.nn.functional.embedding(
         indices, weight, padding if padding >= 0 else None, scale_grad_by_freq=by_count
     ),
+    "_attention": lambda q, k, v, mask, is_causal, scale: attended(q, k, v, mask, is_causal, scale=scale),
+    "_attention_backward": attended_backward,
     "embedding_dense_backward": embedded_backward,  # the derivative of PyTorch's own refuses some shapes
     "native_dropout_backward": torch.ops.aten.native_dropout_backward,
     "cross_entropy": torch.nn.functional.cross_entropy,

@@ -131,6 +131,8 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "embedding": attention.embedding,
     "_embedding": attention._embedding,
     "embedding_dense_backward": attention.embedding_dense_backward,
+    "_attention": attention._attention,
+    "_attention_backward": attention._attention_backward,
     "one_hot": attention.one_hot,
     "scaled_dot_product_attention": attention.scaled_dot_product_attention,
     "nll_loss": loss.nll_loss,

@@ -131,29 +131,66 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """``softmax(query @ key.T * scale + mask) @ value``; half precisions compute in float32 and are rounded once."""
     _check_attention(query, key, value, attn_mask, is_causal, enable_gqa)
+    if scale is None:
+        scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
+    if enable_gqa and query.shape[-3] != key.shape[-3]:
+        key, value = (_repeated(one, query.shape[-3] // one.shape[-3]) for one in (key, value))
+    if not dropout_p and query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
+        if attn_mask is not None:
+            attn_mask = _bias(attn_mask, query) if attn_mask.dtype.is_bool else attn_mask.to(query.dtype)
+        return F._attention(query, key, value, attn_mask, is_causal, scale)
     dtype = query.dtype
     if dtype.itemsize == 2:
         query, key, value = query.to(float32), key.to(float32), value.to(float32)
-    if enable_gqa and query.shape[-3] != key.shape[-3]:
-        key, value = (_repeated(one, query.shape[-3] // one.shape[-3]) for one in (key, value))
-    if scale is None:
-        scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
+    weights = _weights(query, key, attn_mask, is_causal, scale)
+    if dropout_p:
+        weights = F.dropout(weights, dropout_p)
+    return (weights @ value).to(dtype)
+
+
+def _attention(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, is_causal: bool, scale: float
+) -> Tensor:
+    """The same of one batch, without dropout."""
+    dtype = query.dtype
+    if dtype.itemsize == 2:
+        query, key, value = query.to(float32), key.to(float32), value.to(float32)
+    return (_weights(query, key, attn_mask, is_causal, scale) @ value).to(dtype)
+
+
+def _attention_backward(
+    grad_out: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    is_causal: bool,
+    scale: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients, through the weights again."""
+    dtype = query.dtype
+    if dtype.itemsize == 2:
+        grad_out, query, key, value = grad_out.to(float32), query.to(float32), key.to(float32), value.to(float32)
+    weights = _weights(query, key, attn_mask, is_causal, scale)
+    to_weights = grad_out @ value.transpose(-2, -1)
+    to_scores = weights * (to_weights - (to_weights * weights).sum(-1, True)) * scale
+    found = to_scores @ key, to_scores.transpose(-2, -1) @ query, weights.transpose(-2, -1) @ grad_out
+    return found[0].to(dtype), found[1].to(dtype), found[2].to(dtype)
+
+
+def _weights(query: Tensor, key: Tensor, attn_mask: Tensor | None, is_causal: bool, scale: float) -> Tensor:
+    """What each query takes of each value."""
     scores = (query * scale) @ key.transpose(-2, -1)
     if is_causal:
         rows, columns = scores.shape[-2:]
         place = F.arange(0, rows, 1, device=query.device).unsqueeze(-1)
         scores = scores + _bias(place >= F.arange(0, columns, 1, device=query.device), scores)
-    nowhere = None
-    if attn_mask is not None:
-        added = _bias(attn_mask, scores) if attn_mask.dtype.is_bool else attn_mask.to(scores.dtype)
-        scores = scores + added
-        scores, nowhere = _looking_nowhere(scores)
+    if attn_mask is None:
+        return F.softmax(scores, -1)
+    scores = scores + (_bias(attn_mask, scores) if attn_mask.dtype.is_bool else attn_mask.to(scores.dtype))
+    scores, nowhere = _looking_nowhere(scores)
     weights = F.softmax(scores, -1)
-    if nowhere is not None:
-        weights = F.where(nowhere, 0, weights)
-    if dropout_p:
-        weights = F.dropout(weights, dropout_p)
-    return (weights @ value).to(dtype)
+    return weights if nowhere is None else F.where(nowhere, 0, weights)
 
 
 def _bias(mask: Tensor, scores: Tensor) -> Tensor:

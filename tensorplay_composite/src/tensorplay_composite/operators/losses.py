@@ -139,11 +139,8 @@ def smooth_l1_loss(
     if not beta >= 0:
         raise ValueRangeError(f"smooth_l1_loss: beta must be 0 or more, got {beta}")
     (x, t), dtype = _pair("smooth_l1_loss", self, target)
-    d = x - t
-    size = F.abs(d)
-    if beta:
-        size = F.where(size < beta, F.square(d) * (0.5 / beta), size - 0.5 * beta)
-    return _reduced(size, reduction, dtype)
+    loss = _parabola(x - t, beta) * (1 / beta) if beta else F.abs(x - t)
+    return _reduced(loss, reduction, dtype)
 
 
 def huber_loss(
@@ -154,14 +151,18 @@ def huber_loss(
     if not delta > 0:
         raise ValueRangeError(f"huber_loss: delta must be more than 0, got {delta}")
     (x, t, w), dtype = _pair("huber_loss", self, target, weight)
-    d = x - t
-    size = F.abs(d)
-    loss = F.where(size <= delta, F.square(d) * 0.5, (size - 0.5 * delta) * delta)
+    loss = _parabola(x - t, delta)
     if w is not None:
         if w.shape != self.shape:
             raise ShapeError(f"huber_loss: weight must have the shape of the input, {self.shape}, and has {w.shape}")
         loss = loss * w
     return _reduced(loss, reduction, dtype)
+
+
+def _parabola(d: Tensor, edge: float) -> Tensor:
+    """``d ** 2 / 2`` up to the edge, straight from there on: ``c * (d - c / 2)``, whose slope is the limited ``c``."""
+    c = F.clamp(d, -edge, edge)
+    return c * (d - c * 0.5)
 
 
 def gaussian_nll_loss(

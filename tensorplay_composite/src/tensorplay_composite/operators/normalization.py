@@ -236,10 +236,10 @@ def _by_statistics(
     scale = F.rsqrt(running_var.to(dtype) + eps)
     if weight is not None:
         scale = scale * weight.to(dtype)
-    result = (input.to(dtype) - running_mean.to(dtype).reshape(shape)) * scale.reshape(shape)
+    shift = -running_mean.to(dtype) * scale  # as in PyTorch: one multiplication and one addition for each element
     if bias is not None:
-        result = result + bias.to(dtype).reshape(shape)
-    return result.to(input.dtype)
+        shift = shift + bias.to(dtype)
+    return F.addcmul(shift.reshape(shape), input.to(dtype), scale.reshape(shape)).to(input.dtype)
 
 
 def _floating(op: str, dtype: DType) -> None:

@@ -74,6 +74,8 @@ NODES = (
     (activation.GELU_BACKWARD, activation_nodes.GeluBackwardBackward),
     (attention._EMBEDDING, attention_nodes._EmbeddingBackward),
     (attention.EMBEDDING_DENSE_BACKWARD, attention_nodes.EmbeddingDenseBackwardBackward),
+    (attention._ATTENTION, attention_nodes._AttentionBackward),
+    (attention._ATTENTION_BACKWARD, attention_nodes._AttentionBackwardBackward),
     (combination.LERP, combination_nodes.LerpBackward),
     (combination.ADDCMUL, combination_nodes.AddcmulBackward),
     (combination.ADDCDIV, combination_nodes.AddcdivBackward),

@@ -28,6 +28,8 @@ from tensorplay_core.ops._generated_functional_activation import (
     threshold,
 )
 from tensorplay_core.ops._generated_functional_attention import (
+    _attention,
+    _attention_backward,
     _embedding,
     embedding,
     embedding_dense_backward,
@@ -479,6 +481,8 @@ from tensorplay_core.ops.uniqueness import (
 )
 
 __all__ = [
+    "_attention",
+    "_attention_backward",
     "_binary_cross_entropy",
     "_cdist_backward",
     "_cross_entropy",

@@ -13,6 +13,8 @@ from tensorplay_core.ops._generated_schemas_attention import (
     EMBEDDING_DENSE_BACKWARD,
     ONE_HOT,
     SCALED_DOT_PRODUCT_ATTENTION,
+    _ATTENTION,
+    _ATTENTION_BACKWARD,
     _EMBEDDING,
 )
 from tensorplay_core.ops.call import call
@@ -226,4 +228,101 @@ def scaled_dot_product_attention(
         SCALED_DOT_PRODUCT_ATTENTION,
         (query, key, value, attn_mask, dropout_p, is_causal),
         {"scale": scale, "enable_gqa": enable_gqa},
+    )
+
+
+def _attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    is_causal: bool,
+    scale: float,
+) -> Tensor:
+    """tp._attention(query, key, value, attn_mask, is_causal, scale) -> Tensor
+
+    What ``scaled_dot_product_attention`` is, of tensors of one dtype whose dims before the last two are the same;
+    a mask is
+    added. Nothing of the size of the weights is kept: the gradient computes them again.
+
+    Gradients:
+        query, key, value: _attention_backward(grad, query, key, value, attn_mask, is_causal, scale)
+        attn_mask: attention_mask_gradient(grad, query, key, value, attn_mask, is_causal, scale)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> q = k = tp.tensor([[1.0, 0.0], [0.0, 1.0]])
+        >>> tp.ops.tp._attention(q, k, tp.tensor([[1.0], [3.0]]), None, True, 0.0)
+        tensor([[1.],
+                [2.]])
+
+    """
+    try:
+        t = query._type
+        if t is key._type and t is value._type and (attn_mask is None or t is attn_mask._type) and not active.special:
+            r = t.k__attention(
+                query._array,
+                key._array,
+                value._array,
+                None if attn_mask is None else attn_mask._array,
+                is_causal,
+                scale,
+            )
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = query._edge
+            n1 = key._edge
+            n2 = value._edge
+            n3 = None if attn_mask is None else attn_mask._edge
+            if (n0 is not None or n1 is not None or n2 is not None or n3 is not None) and (not active.grad_off or STATE.get().grad):
+                y._edge = n = _ATTENTION.node()
+                n.number = next_number()
+                n.edges = (n0, n1, n2, n3)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (query._array, t, n0, v := query._version or version_of(query), v[0]),
+                    (key._array, t, n1, v := key._version or version_of(key), v[0]),
+                    (value._array, t, n2, v := value._version or version_of(value), v[0]),
+                    (attn_mask._array, t, n3, v := attn_mask._version or version_of(attn_mask), v[0])
+                    if attn_mask is not None
+                    else None,
+                    is_causal,
+                    scale,
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(_ATTENTION, (query, key, value, attn_mask, is_causal, scale))  # type: ignore[no-any-return]
+
+
+def _attention_backward(
+    grad_out: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    is_causal: bool,
+    scale: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """tp._attention_backward(grad_out, query, key, value, attn_mask, is_causal, scale) -> tuple[Tensor, Tensor,
+    Tensor]
+
+    The gradients of ``_attention`` for query, key and value.
+
+    Gradients:
+        grad_out, query, key, value, attn_mask: attention_double_backward((grads[0], grads[1], grads[2]),
+            grad_out, query, key, value, attn_mask, is_causal, scale)
+
+    """
+    return call(  # type: ignore[no-any-return]
+        _ATTENTION_BACKWARD, (grad_out, query, key, value, attn_mask, is_causal, scale)
     )

@@ -57,6 +57,8 @@ BY_RULE: tuple[tuple[Operator, str, str], ...] = (
     (activation.GLU, "glu", "float"),
     (attention._EMBEDDING, "embedding", "keep"),
     (attention.EMBEDDING_DENSE_BACKWARD, "embedding_backward", "keep"),
+    (attention._ATTENTION, "attention", "keep"),
+    (attention._ATTENTION_BACKWARD, "attention_backward", "keep"),
     (combination.LERP, "broadcast", "float"),
     (combination.ADDCMUL, "broadcast", "default"),
     (combination.ADDCDIV, "broadcast", "float"),

@@ -17,6 +17,8 @@ from tensorplay_core.ops._generated_functional_activation import (
     tanhshrink,
 )
 from tensorplay_core.ops._generated_functional_attention import (
+    _attention,
+    _attention_backward,
     _embedding,
     embedding,
     embedding_dense_backward,
@@ -133,6 +135,8 @@ from tensorplay_core.ops.nn_functional import (
 from tensorplay_core.tensor.tensor import Tensor
 
 __all__ = [
+    "_attention",
+    "_attention_backward",
     "_binary_cross_entropy",
     "_cross_entropy",
     "_cross_entropy_backward",

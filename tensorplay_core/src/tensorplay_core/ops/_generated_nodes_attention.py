@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorplay_core.autograd.node import SAVING, Gradients, Node, record, save, unpack
+from tensorplay_core.autograd.node import MULTIPLE, SAVING, Gradients, Node, record, save, unpack
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops import helpers as H
 from tensorplay_core.ops._generated_schemas_attention import (
     EMBEDDING_DENSE_BACKWARD,
+    _ATTENTION,
+    _ATTENTION_BACKWARD,
     _EMBEDDING,
 )
 
@@ -73,3 +75,99 @@ class EmbeddingDenseBackwardBackward(Node):
         saved_indices, padding_idx, scale_grad_by_freq = node.saved
         indices = unpack(saved_indices, node, "indices", graph)
         return (H.embedding_gradient_rows(grad, indices, padding_idx, scale_grad_by_freq),)
+
+
+class _AttentionBackward(Node):
+    """The gradient of ``_attention``.
+
+    query, key, value: _attention_backward(grad, query, key, value, attn_mask, is_causal, scale)
+    attn_mask: attention_mask_gradient(grad, query, key, value, attn_mask, is_causal, scale)
+
+    """
+
+    __slots__ = ()
+    op = _ATTENTION
+    kind = SAVING
+    saves_input = ("query", "key", "value", "attn_mask")
+    saved_names = ("query", "key", "value", "attn_mask", "is_causal", "scale")
+
+    @staticmethod
+    def record(result: Any, query: Any, key: Any, value: Any, attn_mask: Any, is_causal: Any, scale: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = _AttentionBackward()
+        record(node, (query, key, value, attn_mask), result)
+        node.saved = (save(query), save(key), save(value), save(attn_mask), is_causal, scale)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_query, saved_key, saved_value, saved_attn_mask, is_causal, scale = node.saved
+        edge_query, edge_key, edge_value, edge_attn_mask = node.edges
+        query = saved_query and unpack(saved_query, node, "query", graph)
+        key = saved_key and unpack(saved_key, node, "key", graph)
+        value = saved_value and unpack(saved_value, node, "value", graph)
+        attn_mask = saved_attn_mask and unpack(saved_attn_mask, node, "attn_mask", graph)
+        grad_query = grad_key = grad_value = grad_attn_mask = None
+        if edge_query is not None or edge_key is not None or edge_value is not None:
+            grad_query, grad_key, grad_value = (
+                F._attention_backward(grad, query, key, value, attn_mask, is_causal, scale)
+            )
+        if edge_attn_mask is not None:
+            grad_attn_mask = H.attention_mask_gradient(grad, query, key, value, attn_mask, is_causal, scale)
+        return grad_query, grad_key, grad_value, grad_attn_mask
+
+
+class _AttentionBackwardBackward(Node):
+    """The gradient of ``_attention_backward``.
+
+    grad_out, query, key, value, attn_mask: attention_double_backward((grads[0], grads[1], grads[2]), grad_out,
+        query, key, value, attn_mask, is_causal, scale)
+
+    """
+
+    __slots__ = ()
+    op = _ATTENTION_BACKWARD
+    kind = MULTIPLE
+    takes_none = True
+    saves_input = ("grad_out", "query", "key", "value", "attn_mask")
+    saved_names = ("grad_out", "query", "key", "value", "attn_mask", "is_causal", "scale")
+
+    @staticmethod
+    def record(
+        result: Any,
+        grad_out: Any,
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any,
+        is_causal: Any,
+        scale: Any,
+    ) -> None:
+        """Attaches a node to the result of a call."""
+        node = _AttentionBackwardBackward()
+        record(node, (grad_out, query, key, value, attn_mask), result, (True, True, True))
+        node.saved = (save(grad_out), save(query), save(key), save(value), save(attn_mask), is_causal, scale)
+
+    def backward(node, grads: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_grad_out, saved_query, saved_key, saved_value, saved_attn_mask, is_causal, scale = node.saved
+        edge_grad_out, edge_query, edge_key, edge_value, edge_attn_mask = node.edges
+        grad_grad_out = grad_query = grad_key = grad_value = grad_attn_mask = None
+        if edge_grad_out is not None or edge_query is not None or edge_key is not None or edge_value is not None or edge_attn_mask is not None:
+            grad_out = unpack(saved_grad_out, node, "grad_out", graph)
+            query = unpack(saved_query, node, "query", graph)
+            key = unpack(saved_key, node, "key", graph)
+            value = unpack(saved_value, node, "value", graph)
+            attn_mask = saved_attn_mask and unpack(saved_attn_mask, node, "attn_mask", graph)
+            grad_grad_out, grad_query, grad_key, grad_value, grad_attn_mask = (
+                H.attention_double_backward(
+                    (grads[0], grads[1], grads[2]),
+                    grad_out,
+                    query,
+                    key,
+                    value,
+                    attn_mask,
+                    is_causal,
+                    scale,
+                )
+            )
+        return grad_grad_out, grad_query, grad_key, grad_value, grad_attn_mask

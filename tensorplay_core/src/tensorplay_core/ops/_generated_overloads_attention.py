@@ -36,3 +36,14 @@ if TYPE_CHECKING:
             query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
             is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False
         ) -> Tensor: ...
+        @packet
+        @staticmethod
+        def _attention(
+            query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, is_causal: bool, scale: float
+        ) -> Tensor: ...
+        @packet
+        @staticmethod
+        def _attention_backward(
+            grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, is_causal: bool,
+            scale: float
+        ) -> tuple[Tensor, Tensor, Tensor]: ...

@@ -48,3 +48,22 @@ SCALED_DOT_PRODUCT_ATTENTION = operator(
     tags=("core", "nn", "real"),
     promises={"Composite": "scaled_dot_product_attention"},
 )
+_ATTENTION = operator(
+    "_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, "
+    "float scale) -> Tensor",
+    shape="attention",
+    promote="keep",
+    composite="explicit",
+    tags=("nn", "real"),
+    promises={"CPU": "_attention", "Composite": "_attention"},
+    fast=True,
+)
+_ATTENTION_BACKWARD = operator(
+    "_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor? attn_mask, "
+    "bool is_causal, float scale) -> (Tensor query_grad, Tensor key_grad, Tensor value_grad)",
+    shape="attention_backward",
+    promote="keep",
+    composite="explicit",
+    tags=("nn", "real", "backward"),
+    promises={"CPU": "_attention_backward", "Composite": "_attention_backward"},
+)

@@ -7,6 +7,12 @@ from typing import Any
 
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.helpers_attention import (
+    attention_double_backward as attention_double_backward,
+)
+from tensorplay_core.ops.helpers_attention import (
+    attention_mask_gradient as attention_mask_gradient,
+)
+from tensorplay_core.ops.helpers_attention import (
     embedding_gradient_rows as embedding_gradient_rows,
 )
 from tensorplay_core.ops.helpers_convolution import (

@@ -35,6 +35,8 @@ from tensorplay_core.ops.shapes_arrange import (
     unfold,
 )
 from tensorplay_core.ops.shapes_attention import (
+    attention,
+    attention_backward,
     embedding,
     embedding_backward,
 )
@@ -474,6 +476,8 @@ RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
     "dropout": dropout,
     "dropout_backward": dropout_backward,
     "embedding": embedding,
+    "attention": attention,
+    "attention_backward": attention_backward,
     "embedding_backward": embedding_backward,
     "draw": draw,
     "expand": expand,

@@ -94,7 +94,7 @@ KINDS: dict[str, str] = {
     **{f"{name}{n}d": "uifc" for n in (1, 2, 3) for name in ("conv", "conv_transpose")},
     **dict.fromkeys(("dropout", "dropout1d", "dropout2d", "dropout3d", "embedding_dense_backward", "mean"), "fc"),
     **dict.fromkeys(("native_dropout", "native_dropout_backward"), "fc"),
-    **dict.fromkeys(("alpha_dropout", "scaled_dot_product_attention"), "f"),
+    **dict.fromkeys(("_attention", "_attention_backward", "alpha_dropout", "scaled_dot_product_attention"), "f"),
     "one_hot": "ui",
     **dict.fromkeys(
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -85,6 +86,33 @@ def attention(make: Maker) -> Iterator[Sample]:
     yield make.sample("strided", *tensors((4, 3), (4, 3), (4, 2), layout="strided"), scale=0.125)
 
 
+def attention_kernel(make: Maker) -> Iterator[Sample]:
+    """The same of one batch, and from the other side: a gradient of the result's shape first."""
+    backward = make.name == "_attention_backward"
+    nowhere = [0.0, -math.inf] * 2 + [-math.inf] * 4
+
+    def sample(name: str, batch: tuple[int, ...], sizes: tuple[int, ...], *rest: Any, layout: str = "c") -> Sample:
+        length, size, others, width = sizes
+        shapes = {"query": (length, size), "key": (others, size), "value": (others, width)}
+        shapes = {"grad_out": (length, width), **shapes} if backward else shapes
+        tensors = [make.tensor((*batch, *shape), layout, argument=which) for which, shape in shapes.items()]
+        return make.sample(name, *tensors, *rest)
+
+    plain = (2, 3, 4, 2)
+    yield sample("matrices", (), plain, None, False, 0.125)
+    yield sample("batch", (2,), plain, None, False, 0.25)
+    yield sample("heads", (2, 2), (3, 2, 2, 1), None, False, 0.25)
+    yield sample("causal", (), (3, 2, 4, 2), None, True, 0.125)
+    yield sample(
+        "a row that looks nowhere", (), plain, make.tensor((2, 4), argument="attn_mask", fill=nowhere), False, 0.125
+    )
+    yield sample("mask that is added", (2,), plain, make.tensor((2, 4), argument="attn_mask"), False, 0.125)
+    yield sample("mask of a batch", (2,), plain, make.tensor((2, 1, 4), argument="attn_mask"), False, 0.125)
+    yield sample("no queries", (), (0, 3, 4, 2), None, False, 1.0)
+    yield sample("no keys", (), (2, 3, 0, 2), None, False, 1.0)
+    yield sample("strided", (), (4, 3, 4, 2), None, False, 0.125, layout="strided")
+
+
 def dropout(make: Maker) -> Iterator[Sample]:
     """Everything is dropped: what else is drawn is no function of the arguments, and for other tests."""
     shapes = {"dropout1d": ((2, 3, 2), (3, 4)), "dropout2d": ((2, 3, 2, 2), (2, 3, 2))}
@@ -109,6 +137,7 @@ def dropout_backward(make: Maker) -> Iterator[Sample]:
 BY_NAME = {
     **dict.fromkeys(("_embedding", "embedding"), embedding),
     **dict.fromkeys(("native_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout"), dropout),
+    **dict.fromkeys(("_attention", "_attention_backward"), attention_kernel),
     "embedding_dense_backward": embedding_backward,
     "native_dropout_backward": dropout_backward,
     "one_hot": one_hot,

@@ -179,7 +179,78 @@ def _repeated(one: Array, times: int) -> Array:
     )
 
 
+def attention_kernel(
+    query: Array, key: Array, value: Array, attn_mask: Array | None, is_causal: bool, scale: float
+) -> Array:
+    """The same of one batch."""
+    return attention(query, key, value, attn_mask, 0.0, is_causal, scale=scale)
+
+
+def attention_backward(
+    grad_out: Array,
+    query: Array,
+    key: Array,
+    value: Array,
+    attn_mask: Array | None,
+    is_causal: bool,
+    scale: float,
+) -> tuple[Array, Array, Array]:
+    """``scale * e @ key``, ``scale * e.T @ query`` and ``p.T @ grad``, with ``e = p * (d - sum(d * p))``.
+
+    Here d is ``grad @ value.T``, and the weights p are the attention of the unit matrix; what those are uncertain by
+    goes on into every sum.
+    """
+    batch, (length, size), (others, width) = query.shape[:-2], query.shape[-2:], value.shape[-2:]
+    unit = [float(i == j) for _ in range(math.prod(batch)) for i in range(others) for j in range(others)]
+    p = attention_kernel(query, key, Array((*batch, others, others), unit, value.dtype), attn_mask, is_causal, scale)
+    wrong, form = [0.0] * len(p.data) if p.slack is None else p.slack, accumulator_of(query.dtype)
+    sums: list[list[tuple[list[float], float]]] = [[], [], []]
+    for n in range(math.prod(batch)):
+        g, q, k, v = (_matrix(one, n) for one in (grad_out, query, key, value))
+        w, dw = ([part[(n * length + i) * others :][:others] for i in range(length)] for part in (p.data, wrong))
+        e, de = [], []
+        for i in range(length):
+            d = [float(total([a * b for a, b in zip(g[i], row, strict=True)])) for row in v]
+            size_d = [float(total([abs(a * b) for a, b in zip(g[i], row, strict=True)])) for row in v]
+            mean = float(total([a * b for a, b in zip(d, w[i], strict=True)]))
+            most = float(total([a * b for a, b in zip(size_d, w[i], strict=True)]))
+            doubt = float(total([a * b for a, b in zip(size_d, dw[i], strict=True)]))
+            steps = form.eps * (growth(g[i]) + growth(d) + 6)
+            e.append([scale * a * (b - mean) for a, b in zip(w[i], d, strict=True)])
+            de.append([
+                abs(scale) * (x * (abs(b - mean) + s) + (a + x) * (doubt + steps * (s + most)))
+                for a, x, b, s in zip(w[i], dw[i], d, size_d, strict=True)
+            ])  # fmt: skip
+        sums[0] += [_weighed(e[i], de[i], [row[c] for row in k], form.eps) for i in range(length) for c in range(size)]
+        turned = [[[row[j] for row in m] for j in range(others)] for m in (e, de, w, dw)]
+        for into, a, da, m, columns in ((1, *turned[:2], q, size), (2, *turned[2:], g, width)):
+            sums[into] += [
+                _weighed(a[j], da[j], [row[c] for row in m], form.eps) for j in range(others) for c in range(columns)
+            ]
+    shapes = (query.shape, key.shape, value.shape)
+    return tuple(
+        Array(shape, [float(total(terms)) for terms, _ in found], query.dtype, [error for _, error in found])
+        for shape, found in zip(shapes, sums, strict=True)
+    )  # type: ignore[return-value]
+
+
+def _matrix(one: Array, n: int) -> list[list[float]]:
+    rows, columns = one.shape[-2:]
+    return [one.data[(n * rows + i) * columns :][:columns] for i in range(rows)]
+
+
+def _weighed(weights: list[float], doubts: list[float], values: list[float], eps: float) -> tuple[list[float], float]:
+    """Returns the terms of a sum of products, and by how much it may be wrong."""
+    terms = [a * b for a, b in zip(weights, values, strict=True)]
+    error = sum(d * abs(b) for d, b in zip(doubts, values, strict=True)) + eps * (growth(terms) + 2) * sum(
+        map(abs, terms)
+    )
+    return terms, error if math.isfinite(error) else 0.0
+
+
 REFERENCES: dict[str, Reference] = {
+    "_attention": Reference(attention_kernel, budget(2)),
+    "_attention_backward": Reference(attention_backward, budget(2)),
     "_embedding": Reference(lookup, {}, bits=True),
     "alpha_dropout": Reference(dropout, {}),
     **{name: Reference(dropout, {}) for name in ("dropout", "dropout1d", "dropout2d", "dropout3d")},
