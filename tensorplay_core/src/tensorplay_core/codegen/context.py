@@ -241,10 +241,10 @@ class CodegenContext:
         return f"k_{'' if space == 'tp' else f'{space}__'}{name.replace('.', '__')}"
 
     def is_fast(self, function: NativeFunction) -> bool:
-        """Whether the public function gets a fast path: one result of the promote rule's type, and plain tensors.
+        """Whether the function of a record gets a fast path: plain tensors in, and one or several plain tensors out.
 
-        Of the operators that decompose the views and those of neural networks have one: they do so at every call,
-        recorded or not.
+        Of operators that decompose those that make several views do not, for it must be said of them that they belong
+        together; such an operator may also return numbers.
         """
         known = self._fast.get(function.qualified_name)
         if known is None:
@@ -255,19 +255,23 @@ class CodegenContext:
     def _fast(self) -> dict[str, bool]:
         return {}
 
-    def _is_told_apart(self, function: NativeFunction) -> bool:
+    def is_told_apart(self, function: NativeFunction) -> bool:
         """Whether a call without keywords means this record: it is the only one, or all others need a keyword."""
         others = [f for f in self.overloads(function) if f.base_name != function.base_name]
         return all(any(a.default is None for a in f.schema.keyword_only) for f in others)
 
     def _is_fast(self, function: NativeFunction) -> bool:
         schema = function.schema
-        decomposes = schema.is_view or ("nn" in function.tags and not schema.keyword_only)
+        returns = [r.type for r in schema.returns]
+        tensors = set(returns) == {_TENSOR}
+        if function.composite == "implicit":
+            fits = bool(returns) if not schema.is_view else returns == [_TENSOR]
+        else:
+            fits = tensors and (len(returns) > 1 or function.promote != "none")
         return (
-            (decomposes if function.composite == "implicit" else function.promote != "none")
+            fits
+            and (len(returns) == 1 or not schema.is_view)
             and not {"creation", "random"} & {*function.tags}
-            and self._is_told_apart(function)
-            and [r.type for r in schema.returns] == [_TENSOR]
             and schema.is_functional
             and bool(schema.positional)
             and schema.arguments[0].type == _TENSOR

@@ -47,8 +47,16 @@ def embedding(
 
     """
     try:
-        if not active.special:
-            return input._type.k_embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)  # type: ignore[no-any-return]
+        if weight.__class__ is Tensor and not active.special:
+            return input._type.k_embedding(  # type: ignore[no-any-return]
+                input,
+                weight,
+                padding_idx,
+                max_norm,
+                norm_type,
+                scale_grad_by_freq,
+                sparse,
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]
@@ -220,6 +228,25 @@ def scaled_dot_product_attention(
                 [2.]])
 
     """
+    try:
+        if (
+            key.__class__ is Tensor
+            and value.__class__ is Tensor
+            and (attn_mask is None or attn_mask.__class__ is Tensor)
+            and scale is None
+            and enable_gqa is False
+            and not active.special
+        ):
+            return query._type.k_scaled_dot_product_attention(  # type: ignore[no-any-return]
+                query,
+                key,
+                value,
+                attn_mask,
+                dropout_p,
+                is_causal,
+            )
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(  # type: ignore[no-any-return]
         SCALED_DOT_PRODUCT_ATTENTION, (query, key, value, attn_mask, dropout_p, is_causal), {"scale": scale, "enable_gqa": enable_gqa}
     )

@@ -57,8 +57,15 @@ def mse_loss(
 
     """
     try:
-        if not active.special:
-            return input._type.k_mse_loss(input, target, size_average, reduce, reduction, weight)  # type: ignore[no-any-return]
+        if target.__class__ is Tensor and (weight is None or weight.__class__ is Tensor) and not active.special:
+            return input._type.k_mse_loss(  # type: ignore[no-any-return]
+                input,
+                target,
+                size_average,
+                reduce,
+                reduction,
+                weight,
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(MSE_LOSS, (input, target, size_average, reduce, reduction, weight))  # type: ignore[no-any-return]
@@ -86,8 +93,15 @@ def l1_loss(
 
     """
     try:
-        if not active.special:
-            return input._type.k_l1_loss(input, target, size_average, reduce, reduction, weight)  # type: ignore[no-any-return]
+        if target.__class__ is Tensor and (weight is None or weight.__class__ is Tensor) and not active.special:
+            return input._type.k_l1_loss(  # type: ignore[no-any-return]
+                input,
+                target,
+                size_average,
+                reduce,
+                reduction,
+                weight,
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(L1_LOSS, (input, target, size_average, reduce, reduction, weight))  # type: ignore[no-any-return]
@@ -114,8 +128,15 @@ def smooth_l1_loss(
 
     """
     try:
-        if not active.special:
-            return input._type.k_smooth_l1_loss(input, target, size_average, reduce, reduction, beta)  # type: ignore[no-any-return]
+        if target.__class__ is Tensor and not active.special:
+            return input._type.k_smooth_l1_loss(  # type: ignore[no-any-return]
+                input,
+                target,
+                size_average,
+                reduce,
+                reduction,
+                beta,
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(SMOOTH_L1_LOSS, (input, target, size_average, reduce, reduction, beta))  # type: ignore[no-any-return]
@@ -140,7 +161,7 @@ def huber_loss(
 
     """
     try:
-        if not active.special:
+        if target.__class__ is Tensor and (weight is None or weight.__class__ is Tensor) and not active.special:
             return input._type.k_huber_loss(input, target, reduction, delta, weight)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -170,8 +191,16 @@ def nll_loss(
 
     """
     try:
-        if not active.special:
-            return input._type.k_nll_loss(input, target, weight, size_average, ignore_index, reduce, reduction)  # type: ignore[no-any-return]
+        if target.__class__ is Tensor and (weight is None or weight.__class__ is Tensor) and not active.special:
+            return input._type.k_nll_loss(  # type: ignore[no-any-return]
+                input,
+                target,
+                weight,
+                size_average,
+                ignore_index,
+                reduce,
+                reduction,
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]
@@ -199,8 +228,15 @@ def binary_cross_entropy(
 
     """
     try:
-        if not active.special:
-            return input._type.k_binary_cross_entropy(input, target, weight, size_average, reduce, reduction)  # type: ignore[no-any-return]
+        if target.__class__ is Tensor and (weight is None or weight.__class__ is Tensor) and not active.special:
+            return input._type.k_binary_cross_entropy(  # type: ignore[no-any-return]
+                input,
+                target,
+                weight,
+                size_average,
+                reduce,
+                reduction,
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]
@@ -232,8 +268,21 @@ def binary_cross_entropy_with_logits(
 
     """
     try:
-        if not active.special:
-            return input._type.k_binary_cross_entropy_with_logits(input, target, weight, size_average, reduce, reduction, pos_weight)  # type: ignore[no-any-return]
+        if (
+            target.__class__ is Tensor
+            and (weight is None or weight.__class__ is Tensor)
+            and (pos_weight is None or pos_weight.__class__ is Tensor)
+            and not active.special
+        ):
+            return input._type.k_binary_cross_entropy_with_logits(  # type: ignore[no-any-return]
+                input,
+                target,
+                weight,
+                size_average,
+                reduce,
+                reduction,
+                pos_weight,
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]
@@ -262,8 +311,15 @@ def kl_div(
 
     """
     try:
-        if not active.special:
-            return input._type.k_kl_div(input, target, size_average, reduce, reduction, log_target)  # type: ignore[no-any-return]
+        if target.__class__ is Tensor and not active.special:
+            return input._type.k_kl_div(  # type: ignore[no-any-return]
+                input,
+                target,
+                size_average,
+                reduce,
+                reduction,
+                log_target,
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(KL_DIV, (input, target, size_average, reduce, reduction, log_target))  # type: ignore[no-any-return]
@@ -291,8 +347,15 @@ def gaussian_nll_loss(
 
     """
     try:
-        if not active.special:
-            return input._type.k_gaussian_nll_loss(input, target, var, full, eps, reduction)  # type: ignore[no-any-return]
+        if target.__class__ is Tensor and var.__class__ is Tensor and not active.special:
+            return input._type.k_gaussian_nll_loss(  # type: ignore[no-any-return]
+                input,
+                target,
+                var,
+                full,
+                eps,
+                reduction,
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(GAUSSIAN_NLL_LOSS, (input, target, var, full, eps, reduction))  # type: ignore[no-any-return]
@@ -321,8 +384,17 @@ def poisson_nll_loss(
 
     """
     try:
-        if not active.special:
-            return input._type.k_poisson_nll_loss(input, target, log_input, full, size_average, eps, reduce, reduction)  # type: ignore[no-any-return]
+        if target.__class__ is Tensor and not active.special:
+            return input._type.k_poisson_nll_loss(  # type: ignore[no-any-return]
+                input,
+                target,
+                log_input,
+                full,
+                size_average,
+                eps,
+                reduce,
+                reduction,
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]
@@ -351,8 +423,15 @@ def hinge_embedding_loss(
 
     """
     try:
-        if not active.special:
-            return input._type.k_hinge_embedding_loss(input, target, margin, size_average, reduce, reduction)  # type: ignore[no-any-return]
+        if target.__class__ is Tensor and not active.special:
+            return input._type.k_hinge_embedding_loss(  # type: ignore[no-any-return]
+                input,
+                target,
+                margin,
+                size_average,
+                reduce,
+                reduction,
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]
@@ -384,8 +463,16 @@ def margin_ranking_loss(
 
     """
     try:
-        if not active.special:
-            return input1._type.k_margin_ranking_loss(input1, input2, target, margin, size_average, reduce, reduction)  # type: ignore[no-any-return]
+        if input2.__class__ is Tensor and target.__class__ is Tensor and not active.special:
+            return input1._type.k_margin_ranking_loss(  # type: ignore[no-any-return]
+                input1,
+                input2,
+                target,
+                margin,
+                size_average,
+                reduce,
+                reduction,
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]
@@ -415,8 +502,16 @@ def cosine_embedding_loss(
 
     """
     try:
-        if not active.special:
-            return input1._type.k_cosine_embedding_loss(input1, input2, target, margin, size_average, reduce, reduction)  # type: ignore[no-any-return]
+        if input2.__class__ is Tensor and target.__class__ is Tensor and not active.special:
+            return input1._type.k_cosine_embedding_loss(  # type: ignore[no-any-return]
+                input1,
+                input2,
+                target,
+                margin,
+                size_average,
+                reduce,
+                reduction,
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]
@@ -452,8 +547,19 @@ def triplet_margin_loss(
 
     """
     try:
-        if not active.special:
-            return anchor._type.k_triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, size_average, reduce, reduction)  # type: ignore[no-any-return]
+        if positive.__class__ is Tensor and negative.__class__ is Tensor and not active.special:
+            return anchor._type.k_triplet_margin_loss(  # type: ignore[no-any-return]
+                anchor,
+                positive,
+                negative,
+                margin,
+                p,
+                eps,
+                swap,
+                size_average,
+                reduce,
+                reduction,
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]
@@ -479,8 +585,14 @@ def soft_margin_loss(
 
     """
     try:
-        if not active.special:
-            return input._type.k_soft_margin_loss(input, target, size_average, reduce, reduction)  # type: ignore[no-any-return]
+        if target.__class__ is Tensor and not active.special:
+            return input._type.k_soft_margin_loss(  # type: ignore[no-any-return]
+                input,
+                target,
+                size_average,
+                reduce,
+                reduction,
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(SOFT_MARGIN_LOSS, (input, target, size_average, reduce, reduction))  # type: ignore[no-any-return]

@@ -51,7 +51,14 @@ def max_pool1d(
     """
     try:
         if not active.special:
-            return input._type.k_max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode)  # type: ignore[no-any-return]
+            return input._type.k_max_pool1d(  # type: ignore[no-any-return]
+                input,
+                kernel_size if kernel_size.__class__ is int else tuple(kernel_size),
+                stride if stride.__class__ is int else tuple(stride),
+                padding if padding.__class__ is int else tuple(padding),
+                dilation if dilation.__class__ is int else tuple(dilation),
+                ceil_mode,
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(MAX_POOL1D, (input, kernel_size, stride, padding, dilation, ceil_mode))  # type: ignore[no-any-return]
@@ -77,6 +84,18 @@ def max_pool1d_with_indices(
         (tensor([[3., 2.]]), tensor([[1, 2]]))
 
     """
+    try:
+        if not active.special:
+            return input._type.k_max_pool1d_with_indices(  # type: ignore[no-any-return]
+                input,
+                kernel_size if kernel_size.__class__ is int else tuple(kernel_size),
+                stride if stride.__class__ is int else tuple(stride),
+                padding if padding.__class__ is int else tuple(padding),
+                dilation if dilation.__class__ is int else tuple(dilation),
+                ceil_mode,
+            )
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(  # type: ignore[no-any-return]
         MAX_POOL1D_WITH_INDICES, (input, kernel_size, stride, padding, dilation, ceil_mode)
     )
@@ -160,6 +179,23 @@ def max_pool2d_with_indices(
         self: max_pool_scattered(grads[0], self.shape, result1, 2)
 
     """
+    try:
+        t = input._type
+        if not active.special:
+            y = t.k_max_pool2d_with_indices(input._array, kernel_size, stride, padding, dilation, ceil_mode)
+            if input._edge is not None and (not active.grad_off or STATE.get().grad):
+                MAX_POOL2D_WITH_INDICES.node.record(
+                    y,
+                    input,
+                    kernel_size if kernel_size.__class__ is int else tuple(kernel_size),
+                    stride if stride.__class__ is int else tuple(stride),
+                    padding if padding.__class__ is int else tuple(padding),
+                    dilation if dilation.__class__ is int else tuple(dilation),
+                    ceil_mode,
+                )
+            return y  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(  # type: ignore[no-any-return]
         MAX_POOL2D_WITH_INDICES, (input, kernel_size, stride, padding, dilation, ceil_mode)
     )
@@ -305,6 +341,23 @@ def max_pool3d_with_indices(
         self: max_pool_scattered(grads[0], self.shape, result1, 3)
 
     """
+    try:
+        t = input._type
+        if not active.special:
+            y = t.k_max_pool3d_with_indices(input._array, kernel_size, stride, padding, dilation, ceil_mode)
+            if input._edge is not None and (not active.grad_off or STATE.get().grad):
+                MAX_POOL3D_WITH_INDICES.node.record(
+                    y,
+                    input,
+                    kernel_size if kernel_size.__class__ is int else tuple(kernel_size),
+                    stride if stride.__class__ is int else tuple(stride),
+                    padding if padding.__class__ is int else tuple(padding),
+                    dilation if dilation.__class__ is int else tuple(dilation),
+                    ceil_mode,
+                )
+            return y  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(  # type: ignore[no-any-return]
         MAX_POOL3D_WITH_INDICES, (input, kernel_size, stride, padding, dilation, ceil_mode)
     )
@@ -395,7 +448,14 @@ def avg_pool1d(
     """
     try:
         if not active.special:
-            return input._type.k_avg_pool1d(input, kernel_size, stride, padding, ceil_mode, count_include_pad)  # type: ignore[no-any-return]
+            return input._type.k_avg_pool1d(  # type: ignore[no-any-return]
+                input,
+                kernel_size if kernel_size.__class__ is int else tuple(kernel_size),
+                stride if stride.__class__ is int else tuple(stride),
+                padding if padding.__class__ is int else tuple(padding),
+                ceil_mode,
+                count_include_pad,
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]
@@ -705,7 +765,10 @@ def adaptive_avg_pool1d(input: Tensor, output_size: int | Sequence[int]) -> Tens
     """
     try:
         if not active.special:
-            return input._type.k_adaptive_avg_pool1d(input, output_size)  # type: ignore[no-any-return]
+            return input._type.k_adaptive_avg_pool1d(  # type: ignore[no-any-return]
+                input,
+                output_size if output_size.__class__ is int else tuple(output_size),
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(ADAPTIVE_AVG_POOL1D, (input, output_size))  # type: ignore[no-any-return]
@@ -721,7 +784,10 @@ def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int]) -> Tens
     """
     try:
         if not active.special:
-            return input._type.k_adaptive_avg_pool2d(input, output_size)  # type: ignore[no-any-return]
+            return input._type.k_adaptive_avg_pool2d(  # type: ignore[no-any-return]
+                input,
+                output_size if output_size.__class__ is int else tuple(output_size),
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(ADAPTIVE_AVG_POOL2D, (input, output_size))  # type: ignore[no-any-return]
@@ -737,7 +803,10 @@ def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int]) -> Tens
     """
     try:
         if not active.special:
-            return input._type.k_adaptive_avg_pool3d(input, output_size)  # type: ignore[no-any-return]
+            return input._type.k_adaptive_avg_pool3d(  # type: ignore[no-any-return]
+                input,
+                output_size if output_size.__class__ is int else tuple(output_size),
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(ADAPTIVE_AVG_POOL3D, (input, output_size))  # type: ignore[no-any-return]

@@ -47,4 +47,5 @@ SCALED_DOT_PRODUCT_ATTENTION = operator(
     autocast="lower_precision_fp",
     tags=("core", "nn", "real"),
     promises={"Composite": "scaled_dot_product_attention"},
+    fast=True,
 )

@@ -19,6 +19,7 @@ MAX_POOL1D_WITH_INDICES = operator(
     composite="implicit",
     tags=("nn",),
     promises={"Composite": "max_pool1d_with_indices"},
+    fast=True,
 )
 MAX_POOL2D = operator(
     "max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, "
@@ -37,6 +38,7 @@ MAX_POOL2D_WITH_INDICES = operator(
     composite="explicit",
     tags=("core", "nn", "ordered", "numeric"),
     promises={"CPU": "max_pool2d_with_indices", "CUDA": "max_pool2d_with_indices", "Composite": "max_pool2d_with_indices"},
+    fast=True,
 )
 MAX_POOL2D_BACKWARD = operator(
     "max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride=[], "
@@ -65,6 +67,7 @@ MAX_POOL3D_WITH_INDICES = operator(
     composite="explicit",
     tags=("core", "nn", "ordered", "numeric"),
     promises={"CPU": "max_pool3d_with_indices", "CUDA": "max_pool3d_with_indices", "Composite": "max_pool3d_with_indices"},
+    fast=True,
 )
 MAX_POOL3D_BACKWARD = operator(
     "max_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride=[], "

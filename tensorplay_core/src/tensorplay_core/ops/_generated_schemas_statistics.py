@@ -13,18 +13,21 @@ VAR_CORRECTION = operator(
     composite="explicit",
     tags=("reduction",),
     promises={"CPU": "var.correction", "CUDA": "var.correction", "Composite": "var.correction"},
+    fast=True,
 )
 VAR = operator(
     "var(Tensor self, bool unbiased=True) -> Tensor",
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "var"},
+    fast=True,
 )
 VAR_DIM = operator(
     "var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "var.dim"},
+    fast=True,
 )
 STD_CORRECTION = operator(
     "std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, "
@@ -34,18 +37,21 @@ STD_CORRECTION = operator(
     composite="explicit",
     tags=("reduction",),
     promises={"CPU": "std.correction", "CUDA": "std.correction", "Composite": "std.correction"},
+    fast=True,
 )
 STD = operator(
     "std(Tensor self, bool unbiased=True) -> Tensor",
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "std"},
+    fast=True,
 )
 STD_DIM = operator(
     "std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "std.dim"},
+    fast=True,
 )
 VAR_MEAN_CORRECTION = operator(
     "var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, "
@@ -53,18 +59,21 @@ VAR_MEAN_CORRECTION = operator(
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "var_mean.correction"},
+    fast=True,
 )
 VAR_MEAN = operator(
     "var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "var_mean"},
+    fast=True,
 )
 VAR_MEAN_DIM = operator(
     "var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "var_mean.dim"},
+    fast=True,
 )
 STD_MEAN_CORRECTION = operator(
     "std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, "
@@ -72,18 +81,21 @@ STD_MEAN_CORRECTION = operator(
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "std_mean.correction"},
+    fast=True,
 )
 STD_MEAN = operator(
     "std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "std_mean"},
+    fast=True,
 )
 STD_MEAN_DIM = operator(
     "std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "std_mean.dim"},
+    fast=True,
 )
 NORM = operator(
     "norm(Tensor self, Scalar? p=2, int[1]? dim=None, bool keepdim=False) -> Tensor",
@@ -93,6 +105,7 @@ NORM = operator(
     autocast="fp32",
     tags=("reduction",),
     promises={"CPU": "norm", "CUDA": "norm", "Composite": "norm"},
+    fast=True,
 )
 NORM_DTYPE = operator(
     "norm.dtype(Tensor self, Scalar? p=2, int[1]? dim=None, bool keepdim=False, *, "
@@ -107,6 +120,7 @@ NORM_STR = operator(
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "norm.str"},
+    fast=True,
 )
 LINALG_VECTOR_NORM = operator(
     "linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
@@ -114,6 +128,7 @@ LINALG_VECTOR_NORM = operator(
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "linalg_vector_norm"},
+    fast=True,
 )
 MEDIAN = operator(
     "median(Tensor self) -> Tensor",
@@ -122,12 +137,14 @@ MEDIAN = operator(
     composite="explicit",
     tags=("reduction", "ordered"),
     promises={"CPU": "median", "CUDA": "median", "Composite": "median"},
+    fast=True,
 )
 MEDIAN_DIM = operator(
     "median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
     composite="implicit",
     tags=("reduction", "ordered"),
     promises={"Composite": "median.dim"},
+    fast=True,
 )
 QUANTILE = operator(
     "quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, "
@@ -135,6 +152,7 @@ QUANTILE = operator(
     composite="implicit",
     tags=("reduction", "real"),
     promises={"Composite": "quantile"},
+    fast=True,
 )
 QUANTILE_SCALAR = operator(
     "quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, "
@@ -142,4 +160,5 @@ QUANTILE_SCALAR = operator(
     composite="implicit",
     tags=("reduction", "real"),
     promises={"Composite": "quantile.scalar"},
+    fast=True,
 )
