@@ -32,13 +32,10 @@ def fast_path(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], given
     reason = reason or (_write(op, args) if op.functional is not None else _nodes(op, args)) or _types(op, args)
     if reason:
         return False, reason
-    types = [t._type for t in tensors_in(args, {})]
-    type = types[0] if op.composite == "implicit" else args[plan_of(op).tensor_positions[-1]]._type
+    type = next(a for a in args if isinstance(a, TensorBase))._type
     if slots.kernel_for(op, type) is None:
         return False, "the type's slot stays empty: the kernel, or a layer above it, is not one that a slot can hold"
     if type.__dict__.get(op.slot) is unresolved:
-        if op.composite == "implicit" and any(t is not type for t in types):
-            return False, "no call with tensors of one type has resolved the kernel into the slot of this type"
         return True, "from the second call on; the first resolves the kernel into the slot of this type"
     return True, "the slot of this type holds the kernel"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tensorplay_core.dispatch import active
+from tensorplay_core.dispatch import active, fallbacks
 from tensorplay_core.dispatch.context import STATE, exclude
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import AUTOGRAD, PAGE, DispatchKey, family_of
@@ -41,7 +41,7 @@ def offer(op: Operator, args: tuple[Any, ...], generation: int) -> None:
     type = tensors[0]._type
     if type.__dict__.get(op.slot) is not unresolved:
         return
-    if any(t._type is not type for t in tensors[1:]):
+    if op.composite != "implicit" and any(t._type is not type for t in tensors[1:]):
         return
     if any(v.__class__ is tuple and v and isinstance(v[0], TensorBase) for v in args):
         return
@@ -71,7 +71,8 @@ def kernel_for(op: Operator, type: TensorType) -> Kernel | None:
             return None
         return _named(op, registration.function) if several else registration.function
     if step.slot == DispatchKey.Composite or registration.level == "tensor":
-        return _as_tensors(op, _lifted(op, type), type) if several else _lifted(op, type)
+        kernel = _lifted(op, type, registration, counts=step.slot == DispatchKey.Composite)
+        return _as_tensors(op, kernel, type) if several else kernel
     if registration.emitter is not None:
         from tensorplay_core.ops import program_types  # here, because an import of the package can do without it
 
@@ -200,19 +201,38 @@ def _as_tensors(op: Operator, kernel: Kernel, type: TensorType) -> Kernel:
     return as_tensors
 
 
-def _lifted(op: Operator, type: TensorType) -> Kernel:
-    """Returns a kernel on arrays that runs an operator's kernel on tensors, below autograd."""
+def _lifted(
+    op: Operator, type: TensorType, registration: Registration | None = None, *, counts: bool = False
+) -> Kernel:
+    """Returns a kernel on arrays that runs an operator's kernel on tensors, below autograd.
+
+    Args:
+        op: the operator.
+        type: of its tensors.
+        registration: the kernel, to be called itself: its tensors are new and have no nodes, so that what it calls
+            records nothing and may be fast. Without one the dispatcher is asked, and Autograd is excluded meanwhile.
+        counts: its calls are fallbacks.
+    """
     from tensorplay_core.ops.call import run
 
     keys = KeySet(1 << type.key, type.page)
     positions = frozenset(plan_of(op).tensor_positions)
-    copy = type.api.copy
+    copy, key = type.api.copy, PAGE * type.page + type.key
     writes, several = plan_of(op).writes, plan_of(op).returns > 1
+    itself = None
+    if registration is not None and not registration.with_keyset and registration.emitter is None:
+        itself = registration.function
+        counts = counts and registration.owner != CORE
 
     def lifted(*args: Any) -> Any:
         tensors = tuple([wrap(a, type) if i in positions and a is not None else a for i, a in enumerate(args)])
-        with exclude(AUTOGRAD):
-            found = run(op, keys, tensors, {})
+        if itself is None:
+            with exclude(AUTOGRAD):
+                found = run(op, keys, tensors, {})
+        else:
+            found = itself(*tensors)
+            if counts:
+                fallbacks.count(op, key, "composite")
         if several:
             return [copy(r._array) if any(r._array is a for a in args) else r._array for r in found]
         result = found._array
