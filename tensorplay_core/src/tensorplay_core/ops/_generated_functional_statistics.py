@@ -53,36 +53,6 @@ def _var__correction(
     """``var.correction``; see :func:`var`."""
     if axis is not None:
         dim = second_name(dim, axis, "var", "axis")
-    try:
-        t = input._type
-        if correction is None and keepdim is False and not active.special:
-            r = t.k_var__correction(input._array, dim)
-            if r.__class__ is not t.array_class:
-                r = t.as_array(r)
-            y = Tensor()
-            y._array = r
-            y._type = o = t.real_type
-            y._version = None
-            n0 = input._edge
-            if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._edge = n = VAR_CORRECTION.node()
-                n.number = next_number()
-                n.edges = (n0,)
-                n.type = o
-                n.shape = r.shape
-                n.saved = (
-                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
-                    dim if dim is None or dim.__class__ is int else tuple(dim),
-                    correction,
-                    keepdim,
-                )
-            else:
-                y._edge = None
-                if active.inference and STATE.get().inference:
-                    y._type = o.inference_twin
-            return y
-    except Exception:  # whatever it is, the slow path meets it again and says it properly
-        pass
     return call(  # type: ignore[no-any-return]
         VAR_CORRECTION, (input, dim), {"correction": correction, "keepdim": keepdim}
     )
@@ -185,38 +155,6 @@ def _std__correction(
     """``std.correction``; see :func:`std`."""
     if axis is not None:
         dim = second_name(dim, axis, "std", "axis")
-    try:
-        t = input._type
-        if correction is None and keepdim is False and not active.special:
-            r = t.k_std__correction(input._array, dim)
-            if r.__class__ is not t.array_class:
-                r = t.as_array(r)
-            y = Tensor()
-            y._array = r
-            y._type = o = t.real_type
-            y._version = None
-            n0 = input._edge
-            if n0 is not None and (not active.grad_off or STATE.get().grad):
-                y._version = w = [0, False]
-                y._edge = n = STD_CORRECTION.node()
-                n.number = next_number()
-                n.edges = (n0,)
-                n.type = o
-                n.shape = r.shape
-                n.saved = (
-                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
-                    (r, o, None, w, 0),
-                    dim if dim is None or dim.__class__ is int else tuple(dim),
-                    correction,
-                    keepdim,
-                )
-            else:
-                y._edge = None
-                if active.inference and STATE.get().inference:
-                    y._type = o.inference_twin
-            return y
-    except Exception:  # whatever it is, the slow path meets it again and says it properly
-        pass
     return call(  # type: ignore[no-any-return]
         STD_CORRECTION, (input, dim), {"correction": correction, "keepdim": keepdim}
     )
@@ -313,14 +251,6 @@ def _var_mean__correction(
     """``var_mean.correction``; see :func:`var_mean`."""
     if axis is not None:
         dim = second_name(dim, axis, "var_mean", "axis")
-    try:
-        if correction is None and keepdim is False and not active.special:
-            return input._type.k_var_mean__correction(  # type: ignore[no-any-return]
-                input,
-                dim if dim is None or dim.__class__ is int else tuple(dim),
-            )
-    except Exception:  # whatever it is, the slow path meets it again and says it properly
-        pass
     return call(  # type: ignore[no-any-return]
         VAR_MEAN_CORRECTION, (input, dim), {"correction": correction, "keepdim": keepdim}
     )
@@ -424,14 +354,6 @@ def _std_mean__correction(
     """``std_mean.correction``; see :func:`std_mean`."""
     if axis is not None:
         dim = second_name(dim, axis, "std_mean", "axis")
-    try:
-        if correction is None and keepdim is False and not active.special:
-            return input._type.k_std_mean__correction(  # type: ignore[no-any-return]
-                input,
-                dim if dim is None or dim.__class__ is int else tuple(dim),
-            )
-    except Exception:  # whatever it is, the slow path meets it again and says it properly
-        pass
     return call(  # type: ignore[no-any-return]
         STD_MEAN_CORRECTION, (input, dim), {"correction": correction, "keepdim": keepdim}
     )

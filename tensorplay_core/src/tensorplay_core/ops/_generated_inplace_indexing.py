@@ -8,9 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, overload
 
-from tensorplay_core.dispatch import active
-from tensorplay_core.dispatch.context import STATE
-from tensorplay_core.dispatch.tensor_type import Unresolved
 from tensorplay_core.ops._generated_schemas_indexing import (
     INDEX_ADD_,
     INDEX_COPY_,
@@ -44,45 +41,11 @@ def index_put_(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, 
 
 def _masked_fill___Scalar(input: Tensor, mask: Tensor, value: Number) -> Tensor:
     """``masked_fill_.Scalar``; see :func:`masked_fill_`."""
-    try:
-        t = input._type
-        v = input._version
-        if (
-            t is mask._type
-            and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
-            and (input._edge is None and mask._edge is None or active.grad_off and not STATE.get().grad)
-            and (mask._array.shape == input._array.shape or not mask._array.shape)
-        ):
-            t.k_masked_fill___Scalar(input._array, mask._array, value)
-            if v is not None:
-                v[0] += 1
-            return input
-    except (AttributeError, Unresolved):  # raised before anything is written
-        pass
     return call(MASKED_FILL__SCALAR, (input, mask, value))  # type: ignore[no-any-return]
 
 
 def _masked_fill___Tensor(input: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     """``masked_fill_.Tensor``; see :func:`masked_fill_`."""
-    try:
-        t = input._type
-        v = input._version
-        if (
-            t is mask._type
-            and t is value._type
-            and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
-            and (input._edge is None and mask._edge is None and value._edge is None or active.grad_off and not STATE.get().grad)
-            and (mask._array.shape == input._array.shape or not mask._array.shape)
-            and (value._array.shape == input._array.shape or not value._array.shape)
-        ):
-            t.k_masked_fill___Tensor(input._array, mask._array, value._array)
-            if v is not None:
-                v[0] += 1
-            return input
-    except (AttributeError, Unresolved):  # raised before anything is written
-        pass
     return call(MASKED_FILL__TENSOR, (input, mask, value))  # type: ignore[no-any-return]
 
 
@@ -114,68 +77,16 @@ def masked_scatter_(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     The in-place form of :func:`masked_scatter`: writes to ``input`` and returns it.
 
     """
-    try:
-        t = input._type
-        v = input._version
-        if (
-            t is mask._type
-            and t is source._type
-            and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
-            and (input._edge is None and mask._edge is None and source._edge is None or active.grad_off and not STATE.get().grad)
-            and (mask._array.shape == input._array.shape or not mask._array.shape)
-            and (source._array.shape == input._array.shape or not source._array.shape)
-        ):
-            t.k_masked_scatter_(input._array, mask._array, source._array)
-            if v is not None:
-                v[0] += 1
-            return input
-    except (AttributeError, Unresolved):  # raised before anything is written
-        pass
     return call(MASKED_SCATTER_, (input, mask, source))  # type: ignore[no-any-return]
 
 
 def _scatter___src(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """``scatter_.src``; see :func:`scatter_`."""
-    try:
-        t = input._type
-        v = input._version
-        if (
-            t is index._type
-            and t is src._type
-            and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
-            and (input._edge is None and index._edge is None and src._edge is None or active.grad_off and not STATE.get().grad)
-            and (index._array.shape == input._array.shape or not index._array.shape)
-            and (src._array.shape == input._array.shape or not src._array.shape)
-        ):
-            t.k_scatter___src(input._array, dim, index._array, src._array)
-            if v is not None:
-                v[0] += 1
-            return input
-    except (AttributeError, Unresolved):  # raised before anything is written
-        pass
     return call(SCATTER__SRC, (input, dim, index, src))  # type: ignore[no-any-return]
 
 
 def _scatter___value(input: Tensor, dim: int, index: Tensor, value: Number) -> Tensor:
     """``scatter_.value``; see :func:`scatter_`."""
-    try:
-        t = input._type
-        v = input._version
-        if (
-            t is index._type
-            and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
-            and (input._edge is None and index._edge is None or active.grad_off and not STATE.get().grad)
-            and (index._array.shape == input._array.shape or not index._array.shape)
-        ):
-            t.k_scatter___value(input._array, dim, index._array, value)
-            if v is not None:
-                v[0] += 1
-            return input
-    except (AttributeError, Unresolved):  # raised before anything is written
-        pass
     return call(SCATTER__VALUE, (input, dim, index, value))  # type: ignore[no-any-return]
 
 
@@ -204,24 +115,6 @@ def scatter_add_(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     The in-place form of :func:`scatter_add`: writes to ``input`` and returns it.
 
     """
-    try:
-        t = input._type
-        v = input._version
-        if (
-            t is index._type
-            and t is src._type
-            and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
-            and (input._edge is None and index._edge is None and src._edge is None or active.grad_off and not STATE.get().grad)
-            and (index._array.shape == input._array.shape or not index._array.shape)
-            and (src._array.shape == input._array.shape or not src._array.shape)
-        ):
-            t.k_scatter_add_(input._array, dim, index._array, src._array)
-            if v is not None:
-                v[0] += 1
-            return input
-    except (AttributeError, Unresolved):  # raised before anything is written
-        pass
     return call(SCATTER_ADD_, (input, dim, index, src))  # type: ignore[no-any-return]
 
 
@@ -284,24 +177,6 @@ def put_(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False)
     The in-place form of :func:`put`: writes to ``input`` and returns it.
 
     """
-    try:
-        t = input._type
-        v = input._version
-        if (
-            t is index._type
-            and t is source._type
-            and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
-            and (input._edge is None and index._edge is None and source._edge is None or active.grad_off and not STATE.get().grad)
-            and (index._array.shape == input._array.shape or not index._array.shape)
-            and (source._array.shape == input._array.shape or not source._array.shape)
-        ):
-            t.k_put_(input._array, index._array, source._array, accumulate)
-            if v is not None:
-                v[0] += 1
-            return input
-    except (AttributeError, Unresolved):  # raised before anything is written
-        pass
     return call(PUT_, (input, index, source, accumulate))  # type: ignore[no-any-return]
 
 
@@ -319,25 +194,6 @@ def scatter_reduce_(
     The in-place form of :func:`scatter_reduce`: writes to ``input`` and returns it.
 
     """
-    try:
-        t = input._type
-        v = input._version
-        if (
-            t is index._type
-            and t is src._type
-            and include_self is True
-            and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
-            and (input._edge is None and index._edge is None and src._edge is None or active.grad_off and not STATE.get().grad)
-            and (index._array.shape == input._array.shape or not index._array.shape)
-            and (src._array.shape == input._array.shape or not src._array.shape)
-        ):
-            t.k_scatter_reduce___two(input._array, dim, index._array, src._array, reduce)
-            if v is not None:
-                v[0] += 1
-            return input
-    except (AttributeError, Unresolved):  # raised before anything is written
-        pass
     return call(  # type: ignore[no-any-return]
         SCATTER_REDUCE__TWO, (input, dim, index, src, reduce), {"include_self": include_self}
     )

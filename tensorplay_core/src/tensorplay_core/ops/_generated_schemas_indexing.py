@@ -66,21 +66,21 @@ MASKED_FILL_SCALAR = operator(
     promises={"Composite": "masked_fill"},
     fast=True,
 )
-MASKED_FILL__SCALAR = inplace(MASKED_FILL_SCALAR)
+MASKED_FILL__SCALAR = inplace(MASKED_FILL_SCALAR, fast=False)
 MASKED_FILL_TENSOR = operator(
     "masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor",
     composite="implicit",
     promises={"Composite": "masked_fill"},
     fast=True,
 )
-MASKED_FILL__TENSOR = inplace(MASKED_FILL_TENSOR)
+MASKED_FILL__TENSOR = inplace(MASKED_FILL_TENSOR, fast=False)
 MASKED_SCATTER = operator(
     "masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
     composite="implicit",
     promises={"Composite": "masked_scatter"},
     fast=True,
 )
-MASKED_SCATTER_ = inplace(MASKED_SCATTER)
+MASKED_SCATTER_ = inplace(MASKED_SCATTER, fast=False)
 GATHER = operator(
     "gather(Tensor self, int dim, Tensor index) -> Tensor",
     composite="implicit",
@@ -93,21 +93,21 @@ SCATTER_SRC = operator(
     promises={"Composite": "scatter"},
     fast=True,
 )
-SCATTER__SRC = inplace(SCATTER_SRC)
+SCATTER__SRC = inplace(SCATTER_SRC, fast=False)
 SCATTER_VALUE = operator(
     "scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
     composite="implicit",
     promises={"Composite": "scatter"},
     fast=True,
 )
-SCATTER__VALUE = inplace(SCATTER_VALUE)
+SCATTER__VALUE = inplace(SCATTER_VALUE, fast=False)
 SCATTER_ADD = operator(
     "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
     composite="implicit",
     promises={"Composite": "scatter_add"},
     fast=True,
 )
-SCATTER_ADD_ = inplace(SCATTER_ADD)
+SCATTER_ADD_ = inplace(SCATTER_ADD, fast=False)
 TAKE = operator(
     "take(Tensor self, Tensor index) -> Tensor",
     composite="implicit",
@@ -185,7 +185,7 @@ PUT = operator(
     promises={"Composite": "put"},
     fast=True,
 )
-PUT_ = inplace(PUT)
+PUT_ = inplace(PUT, fast=False)
 SCATTER_REDUCE_TWO = operator(
     "scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, "
     "bool include_self=True) -> Tensor",
@@ -196,4 +196,4 @@ SCATTER_REDUCE_TWO = operator(
     promises={"CPU": "scatter_reduce", "CUDA": "scatter_reduce", "Composite": "scatter_reduce"},
     fast=True,
 )
-SCATTER_REDUCE__TWO = inplace(SCATTER_REDUCE_TWO)
+SCATTER_REDUCE__TWO = inplace(SCATTER_REDUCE_TWO, fast=False)

@@ -13,7 +13,6 @@ VAR_CORRECTION = operator(
     composite="explicit",
     tags=("reduction",),
     promises={"CPU": "var.correction", "CUDA": "var.correction", "Composite": "var.correction"},
-    fast=True,
 )
 VAR = operator(
     "var(Tensor self, bool unbiased=True) -> Tensor",
@@ -37,7 +36,6 @@ STD_CORRECTION = operator(
     composite="explicit",
     tags=("reduction",),
     promises={"CPU": "std.correction", "CUDA": "std.correction", "Composite": "std.correction"},
-    fast=True,
 )
 STD = operator(
     "std(Tensor self, bool unbiased=True) -> Tensor",
@@ -59,7 +57,6 @@ VAR_MEAN_CORRECTION = operator(
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "var_mean.correction"},
-    fast=True,
 )
 VAR_MEAN = operator(
     "var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
@@ -81,7 +78,6 @@ STD_MEAN_CORRECTION = operator(
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "std_mean.correction"},
-    fast=True,
 )
 STD_MEAN = operator(
     "std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",

@@ -118,6 +118,8 @@ def _nodes(op: Operator, args: tuple[Any, ...]) -> str:
 
 def _write(op: Operator, args: tuple[Any, ...]) -> str:
     target = args[0]
+    if any(args[i] is None for i in plan_of(op).tensor_positions):
+        return "an optional tensor is missing"
     if active.inference or target._type.inference:
         return "inference mode is on, or the tensor is of it; the write is checked first"
     if target._version is not None and target._version[1]:

@@ -12,7 +12,6 @@ from functools import partial
 from tensorplay_core.codegen.conflicts import Member
 from tensorplay_core.codegen.context import CodegenContext, constant, docstring, indent, wrapped
 from tensorplay_core.codegen.signatures import (
-    NOT_PROMOTED,
     Signature,
     default_text,
     joined,
@@ -82,7 +81,7 @@ def _statements(context: CodegenContext, member: Member, sig: Signature, names: 
     if several is not None and sig.spread is not None:
         size = names[several.name]
         body.append(f'{size} = spread({names["*"]}, {size}, "{function.name}_")')
-    if member.derived and context.is_fast(function) and not any(name in NOT_PROMOTED for name in sig.names):
+    if member.derived and context.writes_fast(function):
         body += _fast(context, member, names)
     return body + return_lines(slow_call(function, names, name=constant(member.label)))
 
