@@ -220,7 +220,7 @@ def _between(ordered: Tensor, ranks: Tensor, low: Tensor, high: Tensor, interpol
         return F.gather(ordered, -1, high)
     part = ranks - low.to(ranks.dtype)
     if interpolation == "nearest":  # of two that are as near the even one, as rounding does
-        even = (low - low.to(ranks.dtype).div(2).to(low.dtype) * 2) == 0
+        even = (low - (low.to(ranks.dtype) / 2).to(low.dtype) * 2) == 0
         return F.gather(ordered, -1, F.where(F.where(even, part <= 0.5, part < 0.5), low, high))
     below, above = F.gather(ordered, -1, low), F.gather(ordered, -1, high)
     weight = F.where(part == 0, 0, 0.5) if interpolation == "midpoint" else part

@@ -949,7 +949,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
     """
     try:
-        if not active.special:
+        if weight.__class__ is Tensor and not active.special:
             return input._type.k_prelu(input, weight)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass

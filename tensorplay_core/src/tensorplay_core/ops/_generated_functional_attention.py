@@ -49,9 +49,15 @@ def embedding(
 
     """
     try:
-        if not active.special:
+        if weight.__class__ is Tensor and not active.special:
             return input._type.k_embedding(  # type: ignore[no-any-return]
-                input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
+                input,
+                weight,
+                padding_idx,
+                max_norm,
+                norm_type,
+                scale_grad_by_freq,
+                sparse,
             )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -224,6 +230,25 @@ def scaled_dot_product_attention(
                 [2.]])
 
     """
+    try:
+        if (
+            key.__class__ is Tensor
+            and value.__class__ is Tensor
+            and (attn_mask is None or attn_mask.__class__ is Tensor)
+            and scale is None
+            and enable_gqa is False
+            and not active.special
+        ):
+            return query._type.k_scaled_dot_product_attention(  # type: ignore[no-any-return]
+                query,
+                key,
+                value,
+                attn_mask,
+                dropout_p,
+                is_causal,
+            )
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(  # type: ignore[no-any-return]
         SCALED_DOT_PRODUCT_ATTENTION,
         (query, key, value, attn_mask, dropout_p, is_causal),
@@ -323,6 +348,32 @@ def _attention_backward(
             grad_out, query, key, value, attn_mask, is_causal, scale)
 
     """
+    try:
+        t = grad_out._type
+        if (
+            t is query._type
+            and t is key._type
+            and t is value._type
+            and (attn_mask is None or t is attn_mask._type)
+            and not active.special
+        ):
+            y = t.k__attention_backward(
+                grad_out._array,
+                query._array,
+                key._array,
+                value._array,
+                None if attn_mask is None else attn_mask._array,
+                is_causal,
+                scale,
+            )
+            if (
+                (grad_out._edge is not None or query._edge is not None or key._edge is not None or value._edge is not None or (attn_mask is not None and attn_mask._edge is not None))
+                and (not active.grad_off or STATE.get().grad)
+            ):
+                _ATTENTION_BACKWARD.node.record(y, grad_out, query, key, value, attn_mask, is_causal, scale)
+            return y  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(  # type: ignore[no-any-return]
         _ATTENTION_BACKWARD, (grad_out, query, key, value, attn_mask, is_causal, scale)
     )

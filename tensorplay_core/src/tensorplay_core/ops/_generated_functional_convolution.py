@@ -131,6 +131,43 @@ def convolution_backward(
             output_padding, groups, [needs[grad_output], needs[input], needs[weight]])
 
     """
+    try:
+        t = grad_output._type
+        if t is input._type and t is weight._type and not active.special:
+            y = t.k_convolution_backward(
+                grad_output._array,
+                input._array,
+                weight._array,
+                bias_sizes,
+                stride,
+                padding,
+                dilation,
+                transposed,
+                output_padding,
+                groups,
+                output_mask,
+            )
+            if (
+                (grad_output._edge is not None or input._edge is not None or weight._edge is not None)
+                and (not active.grad_off or STATE.get().grad)
+            ):
+                CONVOLUTION_BACKWARD.node.record(
+                    y,
+                    grad_output,
+                    input,
+                    weight,
+                    bias_sizes if bias_sizes is None else tuple(bias_sizes),
+                    tuple(stride),
+                    tuple(padding),
+                    tuple(dilation),
+                    transposed,
+                    tuple(output_padding),
+                    groups,
+                    output_mask if output_mask.__class__ is int else tuple(output_mask),
+                )
+            return y  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(  # type: ignore[no-any-return]
         CONVOLUTION_BACKWARD,
         (
@@ -174,9 +211,16 @@ def conv_transpose1d(
 
     """
     try:
-        if not active.special:
+        if weight.__class__ is Tensor and (bias is None or bias.__class__ is Tensor) and not active.special:
             return input._type.k_conv_transpose1d(  # type: ignore[no-any-return]
-                input, weight, bias, stride, padding, output_padding, groups, dilation
+                input,
+                weight,
+                bias,
+                stride if stride.__class__ is int else tuple(stride),
+                padding if padding.__class__ is int else tuple(padding),
+                output_padding if output_padding.__class__ is int else tuple(output_padding),
+                groups,
+                dilation if dilation.__class__ is int else tuple(dilation),
             )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -209,9 +253,16 @@ def conv_transpose2d(
 
     """
     try:
-        if not active.special:
+        if weight.__class__ is Tensor and (bias is None or bias.__class__ is Tensor) and not active.special:
             return input._type.k_conv_transpose2d__input(  # type: ignore[no-any-return]
-                input, weight, bias, stride, padding, output_padding, groups, dilation
+                input,
+                weight,
+                bias,
+                stride if stride.__class__ is int else tuple(stride),
+                padding if padding.__class__ is int else tuple(padding),
+                output_padding if output_padding.__class__ is int else tuple(output_padding),
+                groups,
+                dilation if dilation.__class__ is int else tuple(dilation),
             )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -242,9 +293,16 @@ def conv_transpose3d(
 
     """
     try:
-        if not active.special:
+        if weight.__class__ is Tensor and (bias is None or bias.__class__ is Tensor) and not active.special:
             return input._type.k_conv_transpose3d__input(  # type: ignore[no-any-return]
-                input, weight, bias, stride, padding, output_padding, groups, dilation
+                input,
+                weight,
+                bias,
+                stride if stride.__class__ is int else tuple(stride),
+                padding if padding.__class__ is int else tuple(padding),
+                output_padding if output_padding.__class__ is int else tuple(output_padding),
+                groups,
+                dilation if dilation.__class__ is int else tuple(dilation),
             )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass

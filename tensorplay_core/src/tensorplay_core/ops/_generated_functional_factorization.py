@@ -44,7 +44,8 @@ from tensorplay_core.ops._generated_schemas_factorization import (
 )
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
-from tensorplay_core.ops.frontend import pick
+from tensorplay_core.ops.frontend import second_name
+from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import version_of
 from tensorplay_core.types.dtype import DType
@@ -113,6 +114,15 @@ def linalg_cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool
         tensor(2, dtype=tensorplay.int32)
 
     """
+    try:
+        t = input._type
+        if upper is False and check_errors is False and not active.special:
+            y = t.k_linalg_cholesky_ex(input._array)
+            if input._edge is not None and (not active.grad_off or STATE.get().grad):
+                LINALG_CHOLESKY_EX.node.record(y, input)
+            return y  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(  # type: ignore[no-any-return]
         LINALG_CHOLESKY_EX, (input,), {"upper": upper, "check_errors": check_errors}
     )
@@ -307,6 +317,15 @@ def linalg_slogdet(A: Tensor) -> tuple[Tensor, Tensor]:
         linalg_slogdet(sign=tensor(1.), logabsdet=tensor(-207.2327))
 
     """
+    try:
+        t = A._type
+        if not active.special:
+            y = t.k_linalg_slogdet(A._array)
+            if A._edge is not None and (not active.grad_off or STATE.get().grad):
+                LINALG_SLOGDET.node.record(y, A)
+            return y  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(LINALG_SLOGDET, (A,))  # type: ignore[no-any-return]
 
 
@@ -321,6 +340,11 @@ def logdet(input: Tensor) -> Tensor:
         tensor(0.)
 
     """
+    try:
+        if not active.special:
+            return input._type.k_logdet(input)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(LOGDET, (input,))  # type: ignore[no-any-return]
 
 
@@ -345,6 +369,15 @@ def linalg_eigh(input: Tensor, UPLO: str = "L") -> tuple[Tensor, Tensor]:
         tensor([-1.,  2.])
 
     """
+    try:
+        t = input._type
+        if not active.special:
+            y = t.k_linalg_eigh(input._array, UPLO)
+            if input._edge is not None and (not active.grad_off or STATE.get().grad):
+                LINALG_EIGH.node.record(y, input, UPLO)
+            return y  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(LINALG_EIGH, (input, UPLO))  # type: ignore[no-any-return]
 
 
@@ -413,6 +446,15 @@ def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = No
         tensor([4., 3.])
 
     """
+    try:
+        t = A._type
+        if driver is None and not active.special:
+            y = t.k_linalg_svd(A._array, full_matrices)
+            if A._edge is not None and (not active.grad_off or STATE.get().grad):
+                LINALG_SVD.node.record(y, A, full_matrices)
+            return y  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(LINALG_SVD, (A, full_matrices), {"driver": driver})  # type: ignore[no-any-return]
 
 
@@ -475,6 +517,15 @@ def linalg_qr(A: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
         tensor([[5.]])
 
     """
+    try:
+        t = A._type
+        if not active.special:
+            y = t.k_linalg_qr(A._array, mode)
+            if A._edge is not None and (not active.grad_off or STATE.get().grad):
+                LINALG_QR.node.record(y, A, mode)
+            return y  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(LINALG_QR, (A, mode))  # type: ignore[no-any-return]
 
 
@@ -491,6 +542,11 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
                 [2.]])
 
     """
+    try:
+        if input2.__class__ is Tensor and not active.special:
+            return input._type.k_cholesky_solve(input, input2, upper)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(CHOLESKY_SOLVE, (input, input2, upper))  # type: ignore[no-any-return]
 
 
@@ -506,7 +562,70 @@ def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
                 [0.0000, 1.0000]])
 
     """
+    try:
+        if not active.special:
+            return input._type.k_cholesky_inverse(input, upper)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(CHOLESKY_INVERSE, (input, upper))  # type: ignore[no-any-return]
+
+
+def _linalg_pinv__atol_rtol_float(
+    input: Tensor,
+    *,
+    atol: float | None = None,
+    rtol: float | None = None,
+    hermitian: bool = False,
+) -> Tensor:
+    """``linalg_pinv.atol_rtol_float``; see :func:`linalg_pinv`."""
+    try:
+        t = input._type
+        if atol is None and rtol is None and hermitian is False and not active.special:
+            r = t.k_linalg_pinv__atol_rtol_float(input._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._version = w = [0, False]
+                y._edge = n = LINALG_PINV_ATOL_RTOL_FLOAT.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]), (r, o, None, w, 0))
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(  # type: ignore[no-any-return]
+        LINALG_PINV_ATOL_RTOL_FLOAT, (input,), {"atol": atol, "rtol": rtol, "hermitian": hermitian}
+    )
+
+
+def _linalg_pinv__default(input: Tensor, rcond: float, hermitian: bool = False) -> Tensor:
+    """``linalg_pinv``; see :func:`linalg_pinv`."""
+    try:
+        if not active.special:
+            return input._type.k_linalg_pinv(input, rcond, hermitian)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(LINALG_PINV, (input, rcond, hermitian))  # type: ignore[no-any-return]
+
+
+_LINALG_PINV_OVERLOADS = OverloadSet(
+    "linalg_pinv",
+    {
+        LINALG_PINV_ATOL_RTOL_FLOAT: _linalg_pinv__atol_rtol_float,
+        LINALG_PINV: _linalg_pinv__default,
+    },
+)
 
 
 @overload
@@ -540,7 +659,8 @@ def linalg_pinv(*args: Any, **kwargs: Any) -> Any:
                 [0.0000, 0.0000]])
 
     """
-    return pick("linalg_pinv", (LINALG_PINV_ATOL_RTOL_FLOAT, LINALG_PINV), args, kwargs)
+    known = _LINALG_PINV_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _LINALG_PINV_OVERLOADS.call(args, kwargs)
 
 
 def linalg_matrix_power(input: Tensor, n: int) -> Tensor:
@@ -556,6 +676,11 @@ def linalg_matrix_power(input: Tensor, n: int) -> Tensor:
                 [0., 1.]])
 
     """
+    try:
+        if not active.special:
+            return input._type.k_linalg_matrix_power(input, n)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(LINALG_MATRIX_POWER, (input, n))  # type: ignore[no-any-return]
 
 
@@ -575,6 +700,68 @@ def linalg_multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 
     """
     return call(LINALG_MULTI_DOT, (tensors,))  # type: ignore[no-any-return]
+
+
+def _linalg_matrix_norm__default(
+    input: Tensor,
+    ord: Number,
+    dim: Sequence[int] = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+    axis: Sequence[int] | None = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """``linalg_matrix_norm``; see :func:`linalg_matrix_norm`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "linalg_matrix_norm", "axis", (-2, -1))
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "linalg_matrix_norm", "keepdims")
+    try:
+        if dtype is None and not active.special:
+            return input._type.k_linalg_matrix_norm(input, ord, tuple(dim), keepdim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(LINALG_MATRIX_NORM, (input, ord, dim, keepdim), {"dtype": dtype})  # type: ignore[no-any-return]
+
+
+def _linalg_matrix_norm__str_ord(
+    input: Tensor,
+    ord: str = "fro",
+    dim: Sequence[int] = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+    axis: Sequence[int] | None = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """``linalg_matrix_norm.str_ord``; see :func:`linalg_matrix_norm`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "linalg_matrix_norm", "axis", (-2, -1))
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "linalg_matrix_norm", "keepdims")
+    try:
+        if dtype is None and not active.special:
+            return input._type.k_linalg_matrix_norm__str_ord(  # type: ignore[no-any-return]
+                input,
+                ord,
+                tuple(dim),
+                keepdim,
+            )
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(  # type: ignore[no-any-return]
+        LINALG_MATRIX_NORM_STR_ORD, (input, ord, dim, keepdim), {"dtype": dtype}
+    )
+
+
+_LINALG_MATRIX_NORM_OVERLOADS = OverloadSet(
+    "linalg_matrix_norm",
+    {
+        LINALG_MATRIX_NORM: _linalg_matrix_norm__default,
+        LINALG_MATRIX_NORM_STR_ORD: _linalg_matrix_norm__str_ord,
+    },
+)
 
 
 @overload
@@ -618,7 +805,70 @@ def linalg_matrix_norm(*args: Any, **kwargs: Any) -> Any:
         tensor(5.)
 
     """
-    return pick("linalg_matrix_norm", (LINALG_MATRIX_NORM, LINALG_MATRIX_NORM_STR_ORD), args, kwargs)
+    known = _LINALG_MATRIX_NORM_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _LINALG_MATRIX_NORM_OVERLOADS.call(args, kwargs)
+
+
+def _linalg_norm__default(
+    input: Tensor,
+    ord: Number | None = None,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """``linalg_norm``; see :func:`linalg_norm`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "linalg_norm", "axis")
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "linalg_norm", "keepdims")
+    try:
+        if dtype is None and not active.special:
+            return input._type.k_linalg_norm(  # type: ignore[no-any-return]
+                input,
+                ord,
+                dim if dim is None or dim.__class__ is int else tuple(dim),
+                keepdim,
+            )
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(LINALG_NORM, (input, ord, dim, keepdim), {"dtype": dtype})  # type: ignore[no-any-return]
+
+
+def _linalg_norm__ord_str(
+    input: Tensor,
+    ord: str,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """``linalg_norm.ord_str``; see :func:`linalg_norm`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "linalg_norm", "axis")
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "linalg_norm", "keepdims")
+    try:
+        if dtype is None and not active.special:
+            return input._type.k_linalg_norm__ord_str(  # type: ignore[no-any-return]
+                input,
+                ord,
+                dim if dim is None or dim.__class__ is int else tuple(dim),
+                keepdim,
+            )
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(LINALG_NORM_ORD_STR, (input, ord, dim, keepdim), {"dtype": dtype})  # type: ignore[no-any-return]
+
+
+_LINALG_NORM_OVERLOADS = OverloadSet(
+    "linalg_norm",
+    {LINALG_NORM: _linalg_norm__default, LINALG_NORM_ORD_STR: _linalg_norm__ord_str},
+)
 
 
 @overload
@@ -662,7 +912,34 @@ def linalg_norm(*args: Any, **kwargs: Any) -> Any:
         tensor(7.)
 
     """
-    return pick("linalg_norm", (LINALG_NORM, LINALG_NORM_ORD_STR), args, kwargs)
+    known = _LINALG_NORM_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _LINALG_NORM_OVERLOADS.call(args, kwargs)
+
+
+def _linalg_cond__default(input: Tensor, p: Number | None = None) -> Tensor:
+    """``linalg_cond``; see :func:`linalg_cond`."""
+    try:
+        if not active.special:
+            return input._type.k_linalg_cond(input, p)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(LINALG_COND, (input, p))  # type: ignore[no-any-return]
+
+
+def _linalg_cond__p_str(input: Tensor, p: str) -> Tensor:
+    """``linalg_cond.p_str``; see :func:`linalg_cond`."""
+    try:
+        if not active.special:
+            return input._type.k_linalg_cond__p_str(input, p)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(LINALG_COND_P_STR, (input, p))  # type: ignore[no-any-return]
+
+
+_LINALG_COND_OVERLOADS = OverloadSet(
+    "linalg_cond",
+    {LINALG_COND: _linalg_cond__default, LINALG_COND_P_STR: _linalg_cond__p_str},
+)
 
 
 @overload
@@ -688,7 +965,8 @@ def linalg_cond(*args: Any, **kwargs: Any) -> Any:
         tensor(4.)
 
     """
-    return pick("linalg_cond", (LINALG_COND, LINALG_COND_P_STR), args, kwargs)
+    known = _LINALG_COND_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _LINALG_COND_OVERLOADS.call(args, kwargs)
 
 
 def linalg_lstsq(
@@ -714,6 +992,11 @@ def linalg_lstsq(
                 [2.0000]])
 
     """
+    try:
+        if b.__class__ is Tensor and driver is None and not active.special:
+            return input._type.k_linalg_lstsq(input, b, rcond)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(LINALG_LSTSQ, (input, b, rcond), {"driver": driver})  # type: ignore[no-any-return]
 
 
@@ -728,6 +1011,11 @@ def det(input: Tensor) -> Tensor:
         tensor(8.)
 
     """
+    try:
+        if not active.special:
+            return input._type.k_det(input)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(DET, (input,))  # type: ignore[no-any-return]
 
 
@@ -743,6 +1031,11 @@ def inverse(input: Tensor) -> Tensor:
                 [0.0000, 0.2500]])
 
     """
+    try:
+        if not active.special:
+            return input._type.k_inverse(input)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(INVERSE, (input,))  # type: ignore[no-any-return]
 
 
@@ -757,4 +1050,9 @@ def slogdet(input: Tensor) -> tuple[Tensor, Tensor]:
         tensor(-1.)
 
     """
+    try:
+        if not active.special:
+            return input._type.k_slogdet(input)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(SLOGDET, (input,))  # type: ignore[no-any-return]

@@ -38,7 +38,8 @@ from tensorplay_core.ops._generated_schemas_indexing import (
 )
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
-from tensorplay_core.ops.frontend import pick, second_name
+from tensorplay_core.ops.frontend import second_name
+from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import version_of
 
@@ -182,6 +183,11 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
                 [1, 2]])
 
     """
+    try:
+        if index.__class__ is Tensor and not active.special:
+            return input._type.k_index_select(input, dim, index)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(INDEX_SELECT, (input, dim, index))  # type: ignore[no-any-return]
 
 
@@ -197,7 +203,38 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
         tensor([2, 3])
 
     """
+    try:
+        if mask.__class__ is Tensor and not active.special:
+            return input._type.k_masked_select(input, mask)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(MASKED_SELECT, (input, mask))  # type: ignore[no-any-return]
+
+
+def _masked_fill__Scalar(input: Tensor, mask: Tensor, value: Number) -> Tensor:
+    """``masked_fill.Scalar``; see :func:`masked_fill`."""
+    try:
+        if mask.__class__ is Tensor and not active.special:
+            return input._type.k_masked_fill__Scalar(input, mask, value)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(MASKED_FILL_SCALAR, (input, mask, value))  # type: ignore[no-any-return]
+
+
+def _masked_fill__Tensor(input: Tensor, mask: Tensor, value: Tensor) -> Tensor:
+    """``masked_fill.Tensor``; see :func:`masked_fill`."""
+    try:
+        if mask.__class__ is Tensor and value.__class__ is Tensor and not active.special:
+            return input._type.k_masked_fill__Tensor(input, mask, value)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(MASKED_FILL_TENSOR, (input, mask, value))  # type: ignore[no-any-return]
+
+
+_MASKED_FILL_OVERLOADS = OverloadSet(
+    "masked_fill",
+    {MASKED_FILL_SCALAR: _masked_fill__Scalar, MASKED_FILL_TENSOR: _masked_fill__Tensor},
+)
 
 
 @overload
@@ -222,7 +259,8 @@ def masked_fill(*args: Any, **kwargs: Any) -> Any:
         tensor([1., 3.])
 
     """
-    return pick("masked_fill", (MASKED_FILL_SCALAR, MASKED_FILL_TENSOR), args, kwargs)
+    known = _MASKED_FILL_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _MASKED_FILL_OVERLOADS.call(args, kwargs)
 
 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
@@ -237,6 +275,11 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         tensor([1., 0., 2.])
 
     """
+    try:
+        if mask.__class__ is Tensor and source.__class__ is Tensor and not active.special:
+            return input._type.k_masked_scatter(input, mask, source)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(MASKED_SCATTER, (input, mask, source))  # type: ignore[no-any-return]
 
 
@@ -252,7 +295,35 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
                 [4, 3]])
 
     """
+    try:
+        if index.__class__ is Tensor and not active.special:
+            return input._type.k_gather(input, dim, index)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(GATHER, (input, dim, index))  # type: ignore[no-any-return]
+
+
+def _scatter__src(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """``scatter.src``; see :func:`scatter`."""
+    try:
+        if index.__class__ is Tensor and src.__class__ is Tensor and not active.special:
+            return input._type.k_scatter__src(input, dim, index, src)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(SCATTER_SRC, (input, dim, index, src))  # type: ignore[no-any-return]
+
+
+def _scatter__value(input: Tensor, dim: int, index: Tensor, value: Number) -> Tensor:
+    """``scatter.value``; see :func:`scatter`."""
+    try:
+        if index.__class__ is Tensor and not active.special:
+            return input._type.k_scatter__value(input, dim, index, value)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(SCATTER_VALUE, (input, dim, index, value))  # type: ignore[no-any-return]
+
+
+_SCATTER_OVERLOADS = OverloadSet("scatter", {SCATTER_SRC: _scatter__src, SCATTER_VALUE: _scatter__value})
 
 
 @overload
@@ -277,7 +348,8 @@ def scatter(*args: Any, **kwargs: Any) -> Any:
                 [0., 0., 1.]])
 
     """
-    return pick("scatter", (SCATTER_SRC, SCATTER_VALUE), args, kwargs)
+    known = _SCATTER_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _SCATTER_OVERLOADS.call(args, kwargs)
 
 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
@@ -291,6 +363,11 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
         tensor([3., 0., 3.])
 
     """
+    try:
+        if index.__class__ is Tensor and src.__class__ is Tensor and not active.special:
+            return input._type.k_scatter_add(input, dim, index, src)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(SCATTER_ADD, (input, dim, index, src))  # type: ignore[no-any-return]
 
 
@@ -305,6 +382,11 @@ def take(input: Tensor, index: Tensor) -> Tensor:
         tensor([4, 1])
 
     """
+    try:
+        if index.__class__ is Tensor and not active.special:
+            return input._type.k_take(input, index)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(TAKE, (input, index))  # type: ignore[no-any-return]
 
 
@@ -322,6 +404,11 @@ def argwhere(input: Tensor) -> Tensor:
                 [2]])
 
     """
+    try:
+        if not active.special:
+            return input._type.k_argwhere(input)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(ARGWHERE, (input,))  # type: ignore[no-any-return]
 
 
@@ -349,6 +436,11 @@ def take_along_dim(
     """
     if axis is not None:
         dim = second_name(dim, axis, "take_along_dim", "axis")
+    try:
+        if indices.__class__ is Tensor and out is None and not active.special:
+            return input._type.k_take_along_dim(input, indices, dim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(TAKE_ALONG_DIM, (input, indices, dim), None, out)  # type: ignore[no-any-return]
 
 
@@ -365,6 +457,11 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         tensor([4., 0., 2.])
 
     """
+    try:
+        if index.__class__ is Tensor and source.__class__ is Tensor and alpha == 1 and not active.special:
+            return input._type.k_index_add(input, dim, index, source)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(INDEX_ADD, (input, dim, index, source), {"alpha": alpha})  # type: ignore[no-any-return]
 
 
@@ -381,7 +478,41 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
         tensor([2., 0., 1.])
 
     """
+    try:
+        if index.__class__ is Tensor and source.__class__ is Tensor and not active.special:
+            return input._type.k_index_copy(input, dim, index, source)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(INDEX_COPY, (input, dim, index, source))  # type: ignore[no-any-return]
+
+
+def _index_fill__int_Scalar(input: Tensor, dim: int, index: Tensor, value: Number) -> Tensor:
+    """``index_fill.int_Scalar``; see :func:`index_fill`."""
+    try:
+        if index.__class__ is Tensor and not active.special:
+            return input._type.k_index_fill__int_Scalar(input, dim, index, value)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(INDEX_FILL_INT_SCALAR, (input, dim, index, value))  # type: ignore[no-any-return]
+
+
+def _index_fill__int_Tensor(input: Tensor, dim: int, index: Tensor, value: Tensor) -> Tensor:
+    """``index_fill.int_Tensor``; see :func:`index_fill`."""
+    try:
+        if index.__class__ is Tensor and value.__class__ is Tensor and not active.special:
+            return input._type.k_index_fill__int_Tensor(input, dim, index, value)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(INDEX_FILL_INT_TENSOR, (input, dim, index, value))  # type: ignore[no-any-return]
+
+
+_INDEX_FILL_OVERLOADS = OverloadSet(
+    "index_fill",
+    {
+        INDEX_FILL_INT_SCALAR: _index_fill__int_Scalar,
+        INDEX_FILL_INT_TENSOR: _index_fill__int_Tensor,
+    },
+)
 
 
 @overload
@@ -406,7 +537,8 @@ def index_fill(*args: Any, **kwargs: Any) -> Any:
         tensor([2., 0., 0.])
 
     """
-    return pick("index_fill", (INDEX_FILL_INT_SCALAR, INDEX_FILL_INT_TENSOR), args, kwargs)
+    known = _INDEX_FILL_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _INDEX_FILL_OVERLOADS.call(args, kwargs)
 
 
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
@@ -423,6 +555,11 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
                 [6., 0.]])
 
     """
+    try:
+        if index.__class__ is Tensor and source.__class__ is Tensor and not active.special:
+            return input._type.k_put(input, index, source, accumulate)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(PUT, (input, index, source, accumulate))  # type: ignore[no-any-return]
 
 

@@ -689,6 +689,11 @@ def trace(input: Tensor) -> Tensor:
         tensor(5.)
 
     """
+    try:
+        if not active.special:
+            return input._type.k_trace(input)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(TRACE, (input,))  # type: ignore[no-any-return]
 
 
@@ -706,6 +711,11 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
         tensor([2])
 
     """
+    try:
+        if not active.special:
+            return input._type.k_diag(input, diagonal)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(DIAG, (input, diagonal))  # type: ignore[no-any-return]
 
 
@@ -723,6 +733,11 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
                 [0, 0, 0]])
 
     """
+    try:
+        if not active.special:
+            return input._type.k_diag_embed(input, offset, dim1, dim2)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(DIAG_EMBED, (input, offset, dim1, dim2))  # type: ignore[no-any-return]
 
 
@@ -738,6 +753,11 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
                 [0., 0., 1., 2.]])
 
     """
+    try:
+        if other.__class__ is Tensor and not active.special:
+            return input._type.k_kron(input, other)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(KRON, (input, other))  # type: ignore[no-any-return]
 
 
@@ -752,6 +772,11 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
         tensor([0., 0., 1.])
 
     """
+    try:
+        if other.__class__ is Tensor and dim == -1 and not active.special:
+            return input._type.k_linalg_cross(input, other)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(LINALG_CROSS, (input, other), {"dim": dim})  # type: ignore[no-any-return]
 
 
@@ -769,6 +794,11 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, axis: int | N
     """
     if axis is not None:
         dim = second_name(dim, axis, "cross", "axis")
+    try:
+        if other.__class__ is Tensor and not active.special:
+            return input._type.k_cross(input, other, dim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(CROSS, (input, other, dim))  # type: ignore[no-any-return]
 
 
@@ -788,7 +818,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08, 
     if axis is not None:
         dim = second_name(dim, axis, "cosine_similarity", "axis", 1)
     try:
-        if not active.special:
+        if x2.__class__ is Tensor and not active.special:
             return x1._type.k_cosine_similarity(x1, x2, dim, eps)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -817,7 +847,7 @@ def pairwise_distance(
     if keepdims is not None:
         keepdim = second_name(keepdim, keepdims, "pairwise_distance", "keepdims")
     try:
-        if not active.special:
+        if x2.__class__ is Tensor and not active.special:
             return x1._type.k_pairwise_distance(x1, x2, p, eps, keepdim)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass

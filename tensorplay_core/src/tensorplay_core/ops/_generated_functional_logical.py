@@ -617,4 +617,11 @@ def isclose(
         tensor([ True, False])
 
     """
+    if other.__class__ is not Tensor:
+        other = scalar_like(input, other)
+    try:
+        if other.__class__ is Tensor and not active.special:
+            return input._type.k_isclose(input, other, rtol, atol, equal_nan)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(ISCLOSE, (input, other, rtol, atol, equal_nan))  # type: ignore[no-any-return]

@@ -57,9 +57,14 @@ def mse_loss(
 
     """
     try:
-        if not active.special:
+        if target.__class__ is Tensor and (weight is None or weight.__class__ is Tensor) and not active.special:
             return input._type.k_mse_loss(  # type: ignore[no-any-return]
-                input, target, size_average, reduce, reduction, weight
+                input,
+                target,
+                size_average,
+                reduce,
+                reduction,
+                weight,
             )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -88,9 +93,14 @@ def l1_loss(
 
     """
     try:
-        if not active.special:
+        if target.__class__ is Tensor and (weight is None or weight.__class__ is Tensor) and not active.special:
             return input._type.k_l1_loss(  # type: ignore[no-any-return]
-                input, target, size_average, reduce, reduction, weight
+                input,
+                target,
+                size_average,
+                reduce,
+                reduction,
+                weight,
             )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -118,9 +128,14 @@ def smooth_l1_loss(
 
     """
     try:
-        if not active.special:
+        if target.__class__ is Tensor and not active.special:
             return input._type.k_smooth_l1_loss(  # type: ignore[no-any-return]
-                input, target, size_average, reduce, reduction, beta
+                input,
+                target,
+                size_average,
+                reduce,
+                reduction,
+                beta,
             )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -146,7 +161,7 @@ def huber_loss(
 
     """
     try:
-        if not active.special:
+        if target.__class__ is Tensor and (weight is None or weight.__class__ is Tensor) and not active.special:
             return input._type.k_huber_loss(input, target, reduction, delta, weight)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -176,9 +191,15 @@ def nll_loss(
 
     """
     try:
-        if not active.special:
+        if target.__class__ is Tensor and (weight is None or weight.__class__ is Tensor) and not active.special:
             return input._type.k_nll_loss(  # type: ignore[no-any-return]
-                input, target, weight, size_average, ignore_index, reduce, reduction
+                input,
+                target,
+                weight,
+                size_average,
+                ignore_index,
+                reduce,
+                reduction,
             )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -207,9 +228,14 @@ def binary_cross_entropy(
 
     """
     try:
-        if not active.special:
+        if target.__class__ is Tensor and (weight is None or weight.__class__ is Tensor) and not active.special:
             return input._type.k_binary_cross_entropy(  # type: ignore[no-any-return]
-                input, target, weight, size_average, reduce, reduction
+                input,
+                target,
+                weight,
+                size_average,
+                reduce,
+                reduction,
             )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -242,9 +268,20 @@ def binary_cross_entropy_with_logits(
 
     """
     try:
-        if not active.special:
+        if (
+            target.__class__ is Tensor
+            and (weight is None or weight.__class__ is Tensor)
+            and (pos_weight is None or pos_weight.__class__ is Tensor)
+            and not active.special
+        ):
             return input._type.k_binary_cross_entropy_with_logits(  # type: ignore[no-any-return]
-                input, target, weight, size_average, reduce, reduction, pos_weight
+                input,
+                target,
+                weight,
+                size_average,
+                reduce,
+                reduction,
+                pos_weight,
             )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -274,9 +311,14 @@ def kl_div(
 
     """
     try:
-        if not active.special:
+        if target.__class__ is Tensor and not active.special:
             return input._type.k_kl_div(  # type: ignore[no-any-return]
-                input, target, size_average, reduce, reduction, log_target
+                input,
+                target,
+                size_average,
+                reduce,
+                reduction,
+                log_target,
             )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -305,9 +347,14 @@ def gaussian_nll_loss(
 
     """
     try:
-        if not active.special:
+        if target.__class__ is Tensor and var.__class__ is Tensor and not active.special:
             return input._type.k_gaussian_nll_loss(  # type: ignore[no-any-return]
-                input, target, var, full, eps, reduction
+                input,
+                target,
+                var,
+                full,
+                eps,
+                reduction,
             )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -337,9 +384,16 @@ def poisson_nll_loss(
 
     """
     try:
-        if not active.special:
+        if target.__class__ is Tensor and not active.special:
             return input._type.k_poisson_nll_loss(  # type: ignore[no-any-return]
-                input, target, log_input, full, size_average, eps, reduce, reduction
+                input,
+                target,
+                log_input,
+                full,
+                size_average,
+                eps,
+                reduce,
+                reduction,
             )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -369,9 +423,14 @@ def hinge_embedding_loss(
 
     """
     try:
-        if not active.special:
+        if target.__class__ is Tensor and not active.special:
             return input._type.k_hinge_embedding_loss(  # type: ignore[no-any-return]
-                input, target, margin, size_average, reduce, reduction
+                input,
+                target,
+                margin,
+                size_average,
+                reduce,
+                reduction,
             )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -404,9 +463,15 @@ def margin_ranking_loss(
 
     """
     try:
-        if not active.special:
+        if input2.__class__ is Tensor and target.__class__ is Tensor and not active.special:
             return input1._type.k_margin_ranking_loss(  # type: ignore[no-any-return]
-                input1, input2, target, margin, size_average, reduce, reduction
+                input1,
+                input2,
+                target,
+                margin,
+                size_average,
+                reduce,
+                reduction,
             )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -437,9 +502,15 @@ def cosine_embedding_loss(
 
     """
     try:
-        if not active.special:
+        if input2.__class__ is Tensor and target.__class__ is Tensor and not active.special:
             return input1._type.k_cosine_embedding_loss(  # type: ignore[no-any-return]
-                input1, input2, target, margin, size_average, reduce, reduction
+                input1,
+                input2,
+                target,
+                margin,
+                size_average,
+                reduce,
+                reduction,
             )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -476,9 +547,18 @@ def triplet_margin_loss(
 
     """
     try:
-        if not active.special:
+        if positive.__class__ is Tensor and negative.__class__ is Tensor and not active.special:
             return anchor._type.k_triplet_margin_loss(  # type: ignore[no-any-return]
-                anchor, positive, negative, margin, p, eps, swap, size_average, reduce, reduction
+                anchor,
+                positive,
+                negative,
+                margin,
+                p,
+                eps,
+                swap,
+                size_average,
+                reduce,
+                reduction,
             )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -505,9 +585,13 @@ def soft_margin_loss(
 
     """
     try:
-        if not active.special:
+        if target.__class__ is Tensor and not active.special:
             return input._type.k_soft_margin_loss(  # type: ignore[no-any-return]
-                input, target, size_average, reduce, reduction
+                input,
+                target,
+                size_average,
+                reduce,
+                reduction,
             )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass

@@ -35,7 +35,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     """
     try:
-        if not active.special:
+        if weight.__class__ is Tensor and (bias is None or bias.__class__ is Tensor) and not active.special:
             return input._type.k_linear(input, weight, bias)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -158,9 +158,16 @@ def cross_entropy(
 
     """
     try:
-        if not active.special:
+        if target.__class__ is Tensor and (weight is None or weight.__class__ is Tensor) and not active.special:
             return input._type.k_cross_entropy(  # type: ignore[no-any-return]
-                input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing
+                input,
+                target,
+                weight,
+                size_average,
+                ignore_index,
+                reduce,
+                reduction,
+                label_smoothing,
             )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -180,4 +187,9 @@ def softmin(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
         tensor([0.5000, 0.5000, 0.0000])
 
     """
+    try:
+        if dtype is None and not active.special:
+            return input._type.k_softmin(input, dim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(SOFTMIN, (input, dim), {"dtype": dtype})  # type: ignore[no-any-return]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tensorplay_core.dispatch import active
+from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.ops._generated_schemas_normalization import (
     BATCH_NORM,
     GROUP_NORM,
@@ -42,8 +43,18 @@ def layer_norm(
 
     """
     try:
-        if not active.special:
-            return input._type.k_layer_norm(input, normalized_shape, weight, bias, eps)  # type: ignore[no-any-return]
+        if (
+            (weight is None or weight.__class__ is Tensor)
+            and (bias is None or bias.__class__ is Tensor)
+            and not active.special
+        ):
+            return input._type.k_layer_norm(  # type: ignore[no-any-return]
+                input,
+                tuple(normalized_shape),
+                weight,
+                bias,
+                eps,
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(LAYER_NORM, (input, normalized_shape, weight, bias, eps))  # type: ignore[no-any-return]
@@ -70,8 +81,8 @@ def rms_norm(
 
     """
     try:
-        if not active.special:
-            return input._type.k_rms_norm(input, normalized_shape, weight, eps)  # type: ignore[no-any-return]
+        if (weight is None or weight.__class__ is Tensor) and not active.special:
+            return input._type.k_rms_norm(input, tuple(normalized_shape), weight, eps)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(RMS_NORM, (input, normalized_shape, weight, eps))  # type: ignore[no-any-return]
@@ -99,7 +110,11 @@ def group_norm(
 
     """
     try:
-        if not active.special:
+        if (
+            (weight is None or weight.__class__ is Tensor)
+            and (bias is None or bias.__class__ is Tensor)
+            and not active.special
+        ):
             return input._type.k_group_norm(input, num_groups, weight, bias, eps)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -132,9 +147,22 @@ def instance_norm(
 
     """
     try:
-        if not active.special:
+        if (
+            (running_mean is None or running_mean.__class__ is Tensor)
+            and (running_var is None or running_var.__class__ is Tensor)
+            and (weight is None or weight.__class__ is Tensor)
+            and (bias is None or bias.__class__ is Tensor)
+            and not active.special
+        ):
             return input._type.k_instance_norm(  # type: ignore[no-any-return]
-                input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
+                input,
+                running_mean,
+                running_var,
+                weight,
+                bias,
+                use_input_stats,
+                momentum,
+                eps,
             )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -174,9 +202,22 @@ def batch_norm(
 
     """
     try:
-        if not active.special:
+        if (
+            (running_mean is None or running_mean.__class__ is Tensor)
+            and (running_var is None or running_var.__class__ is Tensor)
+            and (weight is None or weight.__class__ is Tensor)
+            and (bias is None or bias.__class__ is Tensor)
+            and not active.special
+        ):
             return input._type.k_batch_norm(  # type: ignore[no-any-return]
-                input, running_mean, running_var, weight, bias, training, momentum, eps
+                input,
+                running_mean,
+                running_var,
+                weight,
+                bias,
+                training,
+                momentum,
+                eps,
             )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -211,6 +252,24 @@ def _standardize(
         (tensor([-1.,  1.]), tensor([2.]), tensor([1.]))
 
     """
+    try:
+        t = input._type
+        if (weight is None or t is weight._type) and (bias is None or t is bias._type) and not active.special:
+            y = t.k__standardize(
+                input._array,
+                None if weight is None else weight._array,
+                None if bias is None else bias._array,
+                dim,
+                eps,
+            )
+            if (
+                (input._edge is not None or (weight is not None and weight._edge is not None) or (bias is not None and bias._edge is not None))
+                and (not active.grad_off or STATE.get().grad)
+            ):
+                _STANDARDIZE.node.record(y, input, weight, bias, tuple(dim), eps)
+            return y  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(_STANDARDIZE, (input, weight, bias, dim, eps))  # type: ignore[no-any-return]
 
 
@@ -238,6 +297,45 @@ def _standardize_backward(
             input, mean, var, weight, dim, eps, output_mask)
 
     """
+    try:
+        t = grad_out._type
+        if (
+            t is input._type
+            and t is mean._type
+            and t is var._type
+            and (weight is None or t is weight._type)
+            and not active.special
+        ):
+            y = t.k__standardize_backward(
+                grad_out._array,
+                input._array,
+                mean._array,
+                var._array,
+                None if weight is None else weight._array,
+                dim,
+                affine,
+                eps,
+                output_mask,
+            )
+            if (
+                (grad_out._edge is not None or input._edge is not None or mean._edge is not None or var._edge is not None or (weight is not None and weight._edge is not None))
+                and (not active.grad_off or STATE.get().grad)
+            ):
+                _STANDARDIZE_BACKWARD.node.record(
+                    y,
+                    grad_out,
+                    input,
+                    mean,
+                    var,
+                    weight,
+                    tuple(dim),
+                    tuple(affine),
+                    eps,
+                    output_mask if output_mask.__class__ is int else tuple(output_mask),
+                )
+            return y  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(  # type: ignore[no-any-return]
         _STANDARDIZE_BACKWARD, (grad_out, input, mean, var, weight, dim, affine, eps, output_mask)
     )

@@ -90,7 +90,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     """
     try:
         if not active.special:
-            return input._type.k_pad(input, pad, mode, value)  # type: ignore[no-any-return]
+            return input._type.k_pad(input, tuple(pad), mode, value)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(PAD, (input, pad, mode, value))  # type: ignore[no-any-return]
@@ -276,7 +276,13 @@ def interpolate(
     try:
         if not active.special:
             return input._type.k_interpolate(  # type: ignore[no-any-return]
-                input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
+                input,
+                size if size is None or size.__class__ is int else tuple(size),
+                scale_factor if scale_factor is None or scale_factor.__class__ is int else tuple(scale_factor),
+                mode,
+                align_corners,
+                recompute_scale_factor,
+                antialias,
             )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass

@@ -47,7 +47,7 @@ from tensorplay_core.ops._generated_schemas_pointwise import (
 )
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
-from tensorplay_core.ops.frontend import pick
+from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.ops.typing_rules import scalar_like
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import version_of
@@ -215,6 +215,56 @@ def mul(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = 
 multiply = mul
 
 
+def _div__default(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """``div``; see :func:`div`."""
+    if other.__class__ is not Tensor:
+        other = scalar_like(input, other)
+    try:
+        t = input._type
+        if t is other._type and out is None and not active.special:
+            r = t.k_div(input._array, other._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.float_type
+            y._version = None
+            n0 = input._edge
+            n1 = other._edge
+            if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
+                y._edge = n = DIV.node()
+                n.number = next_number()
+                n.edges = (n0, n1)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]) if n1 is not None else None,
+                    (other._array, t, n1, v := other._version or version_of(other), v[0]),
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(DIV, (input, other), None, out)  # type: ignore[no-any-return]
+
+
+def _div__Tensor_mode(
+    input: Tensor | Number,
+    other: Tensor | Number,
+    *,
+    rounding_mode: str | None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``div.Tensor_mode``; see :func:`div`."""
+    return call(DIV_TENSOR_MODE, (input, other), {"rounding_mode": rounding_mode}, out)  # type: ignore[no-any-return]
+
+
+_DIV_OVERLOADS = OverloadSet("div", {DIV: _div__default, DIV_TENSOR_MODE: _div__Tensor_mode}, ("", "Tensor_mode"))
+
+
 @overload
 def div(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 @overload
@@ -275,7 +325,8 @@ def div(*args: Any, **kwargs: Any) -> Any:
                 return y
         except Exception:  # whatever it is, the slow path meets it again and says it properly
             pass
-    return pick("div", (DIV, DIV_TENSOR_MODE), args, kwargs, ("", "Tensor_mode"))
+    known = _DIV_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _DIV_OVERLOADS.call(args, kwargs)
 
 
 divide = div

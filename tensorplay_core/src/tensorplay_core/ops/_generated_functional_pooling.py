@@ -57,7 +57,12 @@ def max_pool1d(
     try:
         if not active.special:
             return input._type.k_max_pool1d(  # type: ignore[no-any-return]
-                input, kernel_size, stride, padding, dilation, ceil_mode
+                input,
+                kernel_size if kernel_size.__class__ is int else tuple(kernel_size),
+                stride if stride.__class__ is int else tuple(stride),
+                padding if padding.__class__ is int else tuple(padding),
+                dilation if dilation.__class__ is int else tuple(dilation),
+                ceil_mode,
             )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -84,6 +89,18 @@ def max_pool1d_with_indices(
         (tensor([[3., 2.]]), tensor([[1, 2]]))
 
     """
+    try:
+        if not active.special:
+            return input._type.k_max_pool1d_with_indices(  # type: ignore[no-any-return]
+                input,
+                kernel_size if kernel_size.__class__ is int else tuple(kernel_size),
+                stride if stride.__class__ is int else tuple(stride),
+                padding if padding.__class__ is int else tuple(padding),
+                dilation if dilation.__class__ is int else tuple(dilation),
+                ceil_mode,
+            )
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(  # type: ignore[no-any-return]
         MAX_POOL1D_WITH_INDICES, (input, kernel_size, stride, padding, dilation, ceil_mode)
     )
@@ -173,6 +190,23 @@ def max_pool2d_with_indices(
                   [13, 15]]]])
 
     """
+    try:
+        t = input._type
+        if not active.special:
+            y = t.k_max_pool2d_with_indices(input._array, kernel_size, stride, padding, dilation, ceil_mode)
+            if input._edge is not None and (not active.grad_off or STATE.get().grad):
+                MAX_POOL2D_WITH_INDICES.node.record(
+                    y,
+                    input,
+                    kernel_size if kernel_size.__class__ is int else tuple(kernel_size),
+                    stride if stride.__class__ is int else tuple(stride),
+                    padding if padding.__class__ is int else tuple(padding),
+                    dilation if dilation.__class__ is int else tuple(dilation),
+                    ceil_mode,
+                )
+            return y  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(  # type: ignore[no-any-return]
         MAX_POOL2D_WITH_INDICES, (input, kernel_size, stride, padding, dilation, ceil_mode)
     )
@@ -328,6 +362,23 @@ def max_pool3d_with_indices(
         tensor([[[[[7]]]]])
 
     """
+    try:
+        t = input._type
+        if not active.special:
+            y = t.k_max_pool3d_with_indices(input._array, kernel_size, stride, padding, dilation, ceil_mode)
+            if input._edge is not None and (not active.grad_off or STATE.get().grad):
+                MAX_POOL3D_WITH_INDICES.node.record(
+                    y,
+                    input,
+                    kernel_size if kernel_size.__class__ is int else tuple(kernel_size),
+                    stride if stride.__class__ is int else tuple(stride),
+                    padding if padding.__class__ is int else tuple(padding),
+                    dilation if dilation.__class__ is int else tuple(dilation),
+                    ceil_mode,
+                )
+            return y  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(  # type: ignore[no-any-return]
         MAX_POOL3D_WITH_INDICES, (input, kernel_size, stride, padding, dilation, ceil_mode)
     )
@@ -424,7 +475,12 @@ def avg_pool1d(
     try:
         if not active.special:
             return input._type.k_avg_pool1d(  # type: ignore[no-any-return]
-                input, kernel_size, stride, padding, ceil_mode, count_include_pad
+                input,
+                kernel_size if kernel_size.__class__ is int else tuple(kernel_size),
+                stride if stride.__class__ is int else tuple(stride),
+                padding if padding.__class__ is int else tuple(padding),
+                ceil_mode,
+                count_include_pad,
             )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -742,7 +798,10 @@ def adaptive_avg_pool1d(input: Tensor, output_size: int | Sequence[int]) -> Tens
     """
     try:
         if not active.special:
-            return input._type.k_adaptive_avg_pool1d(input, output_size)  # type: ignore[no-any-return]
+            return input._type.k_adaptive_avg_pool1d(  # type: ignore[no-any-return]
+                input,
+                output_size if output_size.__class__ is int else tuple(output_size),
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(ADAPTIVE_AVG_POOL1D, (input, output_size))  # type: ignore[no-any-return]
@@ -763,7 +822,10 @@ def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int]) -> Tens
     """
     try:
         if not active.special:
-            return input._type.k_adaptive_avg_pool2d(input, output_size)  # type: ignore[no-any-return]
+            return input._type.k_adaptive_avg_pool2d(  # type: ignore[no-any-return]
+                input,
+                output_size if output_size.__class__ is int else tuple(output_size),
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(ADAPTIVE_AVG_POOL2D, (input, output_size))  # type: ignore[no-any-return]
@@ -784,7 +846,10 @@ def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int]) -> Tens
     """
     try:
         if not active.special:
-            return input._type.k_adaptive_avg_pool3d(input, output_size)  # type: ignore[no-any-return]
+            return input._type.k_adaptive_avg_pool3d(  # type: ignore[no-any-return]
+                input,
+                output_size if output_size.__class__ is int else tuple(output_size),
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(ADAPTIVE_AVG_POOL3D, (input, output_size))  # type: ignore[no-any-return]

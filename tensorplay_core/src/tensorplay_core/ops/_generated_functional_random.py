@@ -13,8 +13,21 @@ from tensorplay_core.ops._generated_schemas_random import (
     MULTINOMIAL,
 )
 from tensorplay_core.ops.call import call
-from tensorplay_core.ops.frontend import pick
+from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.tensor.tensor import Tensor
+
+
+def _bernoulli__default(input: Tensor, *, generator: Any | None = None) -> Tensor:
+    """``bernoulli``; see :func:`bernoulli`."""
+    return call(BERNOULLI, (input,), {"generator": generator})  # type: ignore[no-any-return]
+
+
+def _bernoulli__p(input: Tensor, p: float, *, generator: Any | None = None) -> Tensor:
+    """``bernoulli.p``; see :func:`bernoulli`."""
+    return call(BERNOULLI_P, (input, p), {"generator": generator})  # type: ignore[no-any-return]
+
+
+_BERNOULLI_OVERLOADS = OverloadSet("bernoulli", {BERNOULLI: _bernoulli__default, BERNOULLI_P: _bernoulli__p})
 
 
 @overload
@@ -38,7 +51,8 @@ def bernoulli(*args: Any, **kwargs: Any) -> Any:
         tensor([1., 1.])
 
     """
-    return pick("bernoulli", (BERNOULLI, BERNOULLI_P), args, kwargs)
+    known = _BERNOULLI_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _BERNOULLI_OVERLOADS.call(args, kwargs)
 
 
 def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any | None = None) -> Tensor:

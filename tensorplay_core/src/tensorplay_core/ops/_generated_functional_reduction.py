@@ -34,7 +34,8 @@ from tensorplay_core.ops._generated_schemas_reduction import (
     SUM,
 )
 from tensorplay_core.ops.call import call
-from tensorplay_core.ops.frontend import pick, second_name
+from tensorplay_core.ops.frontend import second_name
+from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import version_of
 from tensorplay_core.types.dtype import DType
@@ -157,6 +158,66 @@ def mean(
     return call(MEAN, (input, dim, keepdim), {"dtype": dtype}, out)  # type: ignore[no-any-return]
 
 
+def _max__default(input: Tensor) -> Tensor:
+    """``max``; see :func:`max`."""
+    try:
+        t = input._type
+        if not active.special:
+            r = t.k_max(input._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._version = w = [0, False]
+                y._edge = n = MAX.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]), (r, o, None, w, 0))
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(MAX, (input,))  # type: ignore[no-any-return]
+
+
+def _max__dim(input: Tensor, dim: int, keepdim: bool = False, *, keepdims: bool | None = None) -> tuple[Tensor, Tensor]:
+    """``max.dim``; see :func:`max`."""
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "max", "keepdims")
+    try:
+        t = input._type
+        if not active.special:
+            y = t.k_max__dim(input._array, dim, keepdim)
+            if input._edge is not None and (not active.grad_off or STATE.get().grad):
+                MAX_DIM.node.record(y, input, dim, keepdim)
+            return y  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(MAX_DIM, (input, dim, keepdim))  # type: ignore[no-any-return]
+
+
+def _max__other(input: Tensor, other: Tensor) -> Tensor:
+    """``max.other``; see :func:`max`."""
+    try:
+        if other.__class__ is Tensor and not active.special:
+            return input._type.k_max__other(input, other)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(MAX_OTHER, (input, other))  # type: ignore[no-any-return]
+
+
+_MAX_OVERLOADS = OverloadSet("max", {MAX: _max__default, MAX_DIM: _max__dim, MAX_OTHER: _max__other})
+
+
 @overload
 def max(input: Tensor) -> Tensor: ...
 @overload
@@ -187,7 +248,8 @@ def max(*args: Any, **kwargs: Any) -> Any:
         tensor([3, 5])
 
     """
-    return pick("max", (MAX, MAX_DIM, MAX_OTHER), args, kwargs)
+    known = _MAX_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _MAX_OVERLOADS.call(args, kwargs)
 
 
 def argmax(
@@ -234,6 +296,66 @@ def argmax(
     return call(ARGMAX, (input, dim, keepdim))  # type: ignore[no-any-return]
 
 
+def _min__default(input: Tensor) -> Tensor:
+    """``min``; see :func:`min`."""
+    try:
+        t = input._type
+        if not active.special:
+            r = t.k_min(input._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._version = w = [0, False]
+                y._edge = n = MIN.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]), (r, o, None, w, 0))
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(MIN, (input,))  # type: ignore[no-any-return]
+
+
+def _min__dim(input: Tensor, dim: int, keepdim: bool = False, *, keepdims: bool | None = None) -> tuple[Tensor, Tensor]:
+    """``min.dim``; see :func:`min`."""
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "min", "keepdims")
+    try:
+        t = input._type
+        if not active.special:
+            y = t.k_min__dim(input._array, dim, keepdim)
+            if input._edge is not None and (not active.grad_off or STATE.get().grad):
+                MIN_DIM.node.record(y, input, dim, keepdim)
+            return y  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(MIN_DIM, (input, dim, keepdim))  # type: ignore[no-any-return]
+
+
+def _min__other(input: Tensor, other: Tensor) -> Tensor:
+    """``min.other``; see :func:`min`."""
+    try:
+        if other.__class__ is Tensor and not active.special:
+            return input._type.k_min__other(input, other)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(MIN_OTHER, (input, other))  # type: ignore[no-any-return]
+
+
+_MIN_OVERLOADS = OverloadSet("min", {MIN: _min__default, MIN_DIM: _min__dim, MIN_OTHER: _min__other})
+
+
 @overload
 def min(input: Tensor) -> Tensor: ...
 @overload
@@ -264,7 +386,8 @@ def min(*args: Any, **kwargs: Any) -> Any:
         tensor([1, 2])
 
     """
-    return pick("min", (MIN, MIN_DIM, MIN_OTHER), args, kwargs)
+    known = _MIN_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _MIN_OVERLOADS.call(args, kwargs)
 
 
 def argmin(
@@ -443,6 +566,11 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
         (tensor(1), tensor(3))
 
     """
+    try:
+        if dim is None and keepdim is False and not active.special:
+            return input._type.k_aminmax(input)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(AMINMAX, (input,), {"dim": dim, "keepdim": keepdim})  # type: ignore[no-any-return]
 
 
@@ -658,6 +786,15 @@ def nansum(
         dim = second_name(dim, axis, "nansum", "axis")
     if keepdims is not None:
         keepdim = second_name(keepdim, keepdims, "nansum", "keepdims")
+    try:
+        if dtype is None and not active.special:
+            return input._type.k_nansum(  # type: ignore[no-any-return]
+                input,
+                dim if dim is None or dim.__class__ is int else tuple(dim),
+                keepdim,
+            )
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(NANSUM, (input, dim, keepdim), {"dtype": dtype})  # type: ignore[no-any-return]
 
 
@@ -684,6 +821,15 @@ def nanmean(
         dim = second_name(dim, axis, "nanmean", "axis")
     if keepdims is not None:
         keepdim = second_name(keepdim, keepdims, "nanmean", "keepdims")
+    try:
+        if dtype is None and not active.special:
+            return input._type.k_nanmean(  # type: ignore[no-any-return]
+                input,
+                dim if dim is None or dim.__class__ is int else tuple(dim),
+                keepdim,
+            )
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(NANMEAN, (input, dim, keepdim), {"dtype": dtype})  # type: ignore[no-any-return]
 
 

@@ -30,7 +30,7 @@ from tensorplay_core.ops._generated_schemas_rounding import (
 )
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
-from tensorplay_core.ops.frontend import pick
+from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.ops.typing_rules import scalar_like
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import version_of
@@ -165,6 +165,44 @@ def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 fix = trunc
 
 
+def _round__default(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``round``; see :func:`round`."""
+    try:
+        t = input._type
+        if out is None and not active.special:
+            r = t.k_round(input._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._edge = n = ROUND.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = ()
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(ROUND, (input,), None, out)  # type: ignore[no-any-return]
+
+
+def _round__decimals(input: Tensor, *, decimals: int, out: Tensor | None = None) -> Tensor:
+    """``round.decimals``; see :func:`round`."""
+    return call(ROUND_DECIMALS, (input,), {"decimals": decimals}, out)  # type: ignore[no-any-return]
+
+
+_ROUND_OVERLOADS = OverloadSet("round", {ROUND: _round__default, ROUND_DECIMALS: _round__decimals}, ("", "decimals"))
+
+
 @overload
 def round(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 @overload
@@ -217,7 +255,8 @@ def round(*args: Any, **kwargs: Any) -> Any:
                 return y
         except Exception:  # whatever it is, the slow path meets it again and says it properly
             pass
-    return pick("round", (ROUND, ROUND_DECIMALS), args, kwargs, ("", "decimals"))
+    known = _ROUND_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _ROUND_OVERLOADS.call(args, kwargs)
 
 
 def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -481,6 +520,10 @@ def clamp(
         tensor([-2.,  0.,  3.])
 
     """
+    if min is not None and min.__class__ is not Tensor:
+        min = scalar_like(input, min)
+    if max is not None and max.__class__ is not Tensor:
+        max = scalar_like(input, max)
     try:
         t = input._type
         if (min is None or t is min._type) and (max is None or t is max._type) and out is None and not active.special:

@@ -175,6 +175,15 @@ def cummax(input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
         (tensor([1, 3, 3, 3]), tensor([0, 1, 1, 3]))
 
     """
+    try:
+        t = input._type
+        if not active.special:
+            y = t.k_cummax(input._array, dim)
+            if input._edge is not None and (not active.grad_off or STATE.get().grad):
+                CUMMAX.node.record(y, input, dim)
+            return y  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(CUMMAX, (input, dim))  # type: ignore[no-any-return]
 
 
@@ -194,6 +203,15 @@ def cummin(input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
         (tensor([3, 1, 1, 1]), tensor([0, 1, 1, 3]))
 
     """
+    try:
+        t = input._type
+        if not active.special:
+            y = t.k_cummin(input._array, dim)
+            if input._edge is not None and (not active.grad_off or STATE.get().grad):
+                CUMMIN.node.record(y, input, dim)
+            return y  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(CUMMIN, (input, dim))  # type: ignore[no-any-return]
 
 
@@ -223,4 +241,13 @@ def diff(
     """
     if axis is not None:
         dim = second_name(dim, axis, "diff", "axis", -1)
+    try:
+        if (
+            (prepend is None or prepend.__class__ is Tensor)
+            and (append is None or append.__class__ is Tensor)
+            and not active.special
+        ):
+            return input._type.k_diff(input, n, dim, prepend, append)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(DIFF, (input, n, dim, prepend, append))  # type: ignore[no-any-return]

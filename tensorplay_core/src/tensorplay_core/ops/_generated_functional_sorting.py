@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, overload
 
+from tensorplay_core.dispatch import active
+from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.ops._generated_schemas_sorting import (
     ARGSORT,
     ARGSORT_STABLE,
@@ -26,8 +28,47 @@ from tensorplay_core.ops._generated_schemas_sorting import (
 )
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
-from tensorplay_core.ops.frontend import pick, second_name
+from tensorplay_core.ops.frontend import second_name
+from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.tensor.tensor import Tensor
+
+
+def _sort__default(
+    input: Tensor,
+    dim: int = -1,
+    descending: bool = False,
+    *,
+    axis: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """``sort``; see :func:`sort`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "sort", "axis", -1)
+    try:
+        t = input._type
+        if not active.special:
+            y = t.k_sort(input._array, dim, descending)
+            if input._edge is not None and (not active.grad_off or STATE.get().grad):
+                SORT.node.record(y, input, dim, descending)
+            return y  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(SORT, (input, dim, descending))  # type: ignore[no-any-return]
+
+
+def _sort__stable(
+    input: Tensor,
+    *,
+    stable: bool | None,
+    dim: int = -1,
+    descending: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """``sort.stable``; see :func:`sort`."""
+    return call(  # type: ignore[no-any-return]
+        SORT_STABLE, (input,), {"stable": stable, "dim": dim, "descending": descending}
+    )
+
+
+_SORT_OVERLOADS = OverloadSet("sort", {SORT: _sort__default, SORT_STABLE: _sort__stable})
 
 
 @overload
@@ -61,7 +102,30 @@ def sort(*args: Any, **kwargs: Any) -> Any:
         tensor([0, 2, 1])
 
     """
-    return pick("sort", (SORT, SORT_STABLE), args, kwargs)
+    known = _SORT_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _SORT_OVERLOADS.call(args, kwargs)
+
+
+def _argsort__default(input: Tensor, dim: int = -1, descending: bool = False, *, axis: int | None = None) -> Tensor:
+    """``argsort``; see :func:`argsort`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "argsort", "axis", -1)
+    try:
+        if not active.special:
+            return input._type.k_argsort(input, dim, descending)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(ARGSORT, (input, dim, descending))  # type: ignore[no-any-return]
+
+
+def _argsort__stable(input: Tensor, *, stable: bool, dim: int = -1, descending: bool = False) -> Tensor:
+    """``argsort.stable``; see :func:`argsort`."""
+    return call(  # type: ignore[no-any-return]
+        ARGSORT_STABLE, (input,), {"stable": stable, "dim": dim, "descending": descending}
+    )
+
+
+_ARGSORT_OVERLOADS = OverloadSet("argsort", {ARGSORT: _argsort__default, ARGSORT_STABLE: _argsort__stable})
 
 
 @overload
@@ -85,7 +149,8 @@ def argsort(*args: Any, **kwargs: Any) -> Any:
         tensor([1, 0, 2])
 
     """
-    return pick("argsort", (ARGSORT, ARGSORT_STABLE), args, kwargs)
+    known = _ARGSORT_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _ARGSORT_OVERLOADS.call(args, kwargs)
 
 
 def msort(input: Tensor) -> Tensor:
@@ -100,6 +165,11 @@ def msort(input: Tensor) -> Tensor:
                 [3, 4]])
 
     """
+    try:
+        if not active.special:
+            return input._type.k_msort(input)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(MSORT, (input,))  # type: ignore[no-any-return]
 
 
@@ -130,6 +200,15 @@ def topk(
     """
     if axis is not None:
         dim = second_name(dim, axis, "topk", "axis", -1)
+    try:
+        t = input._type
+        if not active.special:
+            y = t.k_topk(input._array, k, dim, largest, sorted)
+            if input._edge is not None and (not active.grad_off or STATE.get().grad):
+                TOPK.node.record(y, input, k, dim, largest, sorted)
+            return y  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(TOPK, (input, k, dim, largest, sorted))  # type: ignore[no-any-return]
 
 
@@ -157,7 +236,52 @@ def kthvalue(
         dim = second_name(dim, axis, "kthvalue", "axis", -1)
     if keepdims is not None:
         keepdim = second_name(keepdim, keepdims, "kthvalue", "keepdims")
+    try:
+        if not active.special:
+            return input._type.k_kthvalue(input, k, dim, keepdim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(KTHVALUE, (input, k, dim, keepdim))  # type: ignore[no-any-return]
+
+
+def _searchsorted__Tensor(
+    sorted_sequence: Tensor,
+    input: Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    """``searchsorted.Tensor``; see :func:`searchsorted`."""
+    return call(  # type: ignore[no-any-return]
+        SEARCHSORTED_TENSOR,
+        (sorted_sequence, input),
+        {"out_int32": out_int32, "right": right, "side": side, "sorter": sorter},
+    )
+
+
+def _searchsorted__Scalar(
+    sorted_sequence: Tensor,
+    input: Number,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    """``searchsorted.Scalar``; see :func:`searchsorted`."""
+    return call(  # type: ignore[no-any-return]
+        SEARCHSORTED_SCALAR,
+        (sorted_sequence, input),
+        {"out_int32": out_int32, "right": right, "side": side, "sorter": sorter},
+    )
+
+
+_SEARCHSORTED_OVERLOADS = OverloadSet(
+    "searchsorted",
+    {SEARCHSORTED_TENSOR: _searchsorted__Tensor, SEARCHSORTED_SCALAR: _searchsorted__Scalar},
+)
 
 
 @overload
@@ -204,7 +328,33 @@ def searchsorted(*args: Any, **kwargs: Any) -> Any:
         tensor(2)
 
     """
-    return pick("searchsorted", (SEARCHSORTED_TENSOR, SEARCHSORTED_SCALAR), args, kwargs)
+    known = _SEARCHSORTED_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _SEARCHSORTED_OVERLOADS.call(args, kwargs)
+
+
+def _bucketize__Tensor(input: Tensor, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """``bucketize.Tensor``; see :func:`bucketize`."""
+    try:
+        if boundaries.__class__ is Tensor and out_int32 is False and right is False and not active.special:
+            return input._type.k_bucketize__Tensor(input, boundaries)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(  # type: ignore[no-any-return]
+        BUCKETIZE_TENSOR, (input, boundaries), {"out_int32": out_int32, "right": right}
+    )
+
+
+def _bucketize__Scalar(input: Number, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """``bucketize.Scalar``; see :func:`bucketize`."""
+    return call(  # type: ignore[no-any-return]
+        BUCKETIZE_SCALAR, (input, boundaries), {"out_int32": out_int32, "right": right}
+    )
+
+
+_BUCKETIZE_OVERLOADS = OverloadSet(
+    "bucketize",
+    {BUCKETIZE_TENSOR: _bucketize__Tensor, BUCKETIZE_SCALAR: _bucketize__Scalar},
+)
 
 
 @overload
@@ -229,7 +379,8 @@ def bucketize(*args: Any, **kwargs: Any) -> Any:
         tensor(2)
 
     """
-    return pick("bucketize", (BUCKETIZE_TENSOR, BUCKETIZE_SCALAR), args, kwargs)
+    known = _BUCKETIZE_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _BUCKETIZE_OVERLOADS.call(args, kwargs)
 
 
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
@@ -266,6 +417,11 @@ def _unique2(
         (tensor([1, 3]), tensor([1, 0, 1]), tensor([1, 2]))
 
     """
+    try:
+        if not active.special:
+            return input._type.k__unique2(input, sorted, return_inverse, return_counts)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(_UNIQUE2, (input, sorted, return_inverse, return_counts))  # type: ignore[no-any-return]
 
 
@@ -291,6 +447,17 @@ def unique_dim(
                 [2, 1]]), tensor([1, 0, 1]), tensor([1, 2]))
 
     """
+    try:
+        if not active.special:
+            return input._type.k_unique_dim(  # type: ignore[no-any-return]
+                input,
+                dim,
+                sorted,
+                return_inverse,
+                return_counts,
+            )
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(UNIQUE_DIM, (input, dim, sorted, return_inverse, return_counts))  # type: ignore[no-any-return]
 
 
@@ -314,4 +481,14 @@ def unique_dim_consecutive(
         (tensor([1, 2, 1]), tensor([0, 0, 1, 2]), tensor([2, 1, 1]))
 
     """
+    try:
+        if not active.special:
+            return input._type.k_unique_dim_consecutive(  # type: ignore[no-any-return]
+                input,
+                dim,
+                return_inverse,
+                return_counts,
+            )
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(UNIQUE_DIM_CONSECUTIVE, (input, dim, return_inverse, return_counts))  # type: ignore[no-any-return]

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, overload
 
+from tensorplay_core.autograd.node import next_number
+from tensorplay_core.dispatch import active
+from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.ops._generated_schemas_statistics import (
     LINALG_VECTOR_NORM,
     MEDIAN,
@@ -32,9 +35,64 @@ from tensorplay_core.ops._generated_schemas_statistics import (
 )
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
-from tensorplay_core.ops.frontend import pick, second_name
+from tensorplay_core.ops.frontend import second_name
+from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.version import version_of
 from tensorplay_core.types.dtype import DType
+
+
+def _var__correction(
+    input: Tensor,
+    dim: int | Sequence[int] | None = None,
+    *,
+    correction: Number | None = None,
+    keepdim: bool = False,
+    axis: int | Sequence[int] | None = None,
+) -> Tensor:
+    """``var.correction``; see :func:`var`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "var", "axis")
+    return call(  # type: ignore[no-any-return]
+        VAR_CORRECTION, (input, dim), {"correction": correction, "keepdim": keepdim}
+    )
+
+
+def _var__default(input: Tensor, unbiased: bool = True) -> Tensor:
+    """``var``; see :func:`var`."""
+    try:
+        if not active.special:
+            return input._type.k_var(input, unbiased)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(VAR, (input, unbiased))  # type: ignore[no-any-return]
+
+
+def _var__dim(
+    input: Tensor,
+    dim: int | Sequence[int] | None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    *,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """``var.dim``; see :func:`var`."""
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "var", "keepdims")
+    try:
+        if not active.special:
+            return input._type.k_var__dim(  # type: ignore[no-any-return]
+                input,
+                dim if dim is None or dim.__class__ is int else tuple(dim),
+                unbiased,
+                keepdim,
+            )
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(VAR_DIM, (input, dim, unbiased, keepdim))  # type: ignore[no-any-return]
+
+
+_VAR_OVERLOADS = OverloadSet("var", {VAR_CORRECTION: _var__correction, VAR: _var__default, VAR_DIM: _var__dim})
 
 
 @overload
@@ -86,7 +144,61 @@ def var(*args: Any, **kwargs: Any) -> Any:
         tensor([1., 0.])
 
     """
-    return pick("var", (VAR_CORRECTION, VAR, VAR_DIM), args, kwargs)
+    known = _VAR_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _VAR_OVERLOADS.call(args, kwargs)
+
+
+def _std__correction(
+    input: Tensor,
+    dim: int | Sequence[int] | None = None,
+    *,
+    correction: Number | None = None,
+    keepdim: bool = False,
+    axis: int | Sequence[int] | None = None,
+) -> Tensor:
+    """``std.correction``; see :func:`std`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "std", "axis")
+    return call(  # type: ignore[no-any-return]
+        STD_CORRECTION, (input, dim), {"correction": correction, "keepdim": keepdim}
+    )
+
+
+def _std__default(input: Tensor, unbiased: bool = True) -> Tensor:
+    """``std``; see :func:`std`."""
+    try:
+        if not active.special:
+            return input._type.k_std(input, unbiased)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(STD, (input, unbiased))  # type: ignore[no-any-return]
+
+
+def _std__dim(
+    input: Tensor,
+    dim: int | Sequence[int] | None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    *,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """``std.dim``; see :func:`std`."""
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "std", "keepdims")
+    try:
+        if not active.special:
+            return input._type.k_std__dim(  # type: ignore[no-any-return]
+                input,
+                dim if dim is None or dim.__class__ is int else tuple(dim),
+                unbiased,
+                keepdim,
+            )
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(STD_DIM, (input, dim, unbiased, keepdim))  # type: ignore[no-any-return]
+
+
+_STD_OVERLOADS = OverloadSet("std", {STD_CORRECTION: _std__correction, STD: _std__default, STD_DIM: _std__dim})
 
 
 @overload
@@ -132,7 +244,68 @@ def std(*args: Any, **kwargs: Any) -> Any:
         tensor([1., 3.])
 
     """
-    return pick("std", (STD_CORRECTION, STD, STD_DIM), args, kwargs)
+    known = _STD_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _STD_OVERLOADS.call(args, kwargs)
+
+
+def _var_mean__correction(
+    input: Tensor,
+    dim: int | Sequence[int] | None = None,
+    *,
+    correction: Number | None = None,
+    keepdim: bool = False,
+    axis: int | Sequence[int] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """``var_mean.correction``; see :func:`var_mean`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "var_mean", "axis")
+    return call(  # type: ignore[no-any-return]
+        VAR_MEAN_CORRECTION, (input, dim), {"correction": correction, "keepdim": keepdim}
+    )
+
+
+def _var_mean__default(input: Tensor, unbiased: bool = True) -> tuple[Tensor, Tensor]:
+    """``var_mean``; see :func:`var_mean`."""
+    try:
+        if not active.special:
+            return input._type.k_var_mean(input, unbiased)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(VAR_MEAN, (input, unbiased))  # type: ignore[no-any-return]
+
+
+def _var_mean__dim(
+    input: Tensor,
+    dim: int | Sequence[int] | None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    *,
+    keepdims: bool | None = None,
+) -> tuple[Tensor, Tensor]:
+    """``var_mean.dim``; see :func:`var_mean`."""
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "var_mean", "keepdims")
+    try:
+        if not active.special:
+            return input._type.k_var_mean__dim(  # type: ignore[no-any-return]
+                input,
+                dim if dim is None or dim.__class__ is int else tuple(dim),
+                unbiased,
+                keepdim,
+            )
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(VAR_MEAN_DIM, (input, dim, unbiased, keepdim))  # type: ignore[no-any-return]
+
+
+_VAR_MEAN_OVERLOADS = OverloadSet(
+    "var_mean",
+    {
+        VAR_MEAN_CORRECTION: _var_mean__correction,
+        VAR_MEAN: _var_mean__default,
+        VAR_MEAN_DIM: _var_mean__dim,
+    },
+)
 
 
 @overload
@@ -178,7 +351,68 @@ def var_mean(*args: Any, **kwargs: Any) -> Any:
         (tensor([1., 9.]), tensor([2., 5.]))
 
     """
-    return pick("var_mean", (VAR_MEAN_CORRECTION, VAR_MEAN, VAR_MEAN_DIM), args, kwargs)
+    known = _VAR_MEAN_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _VAR_MEAN_OVERLOADS.call(args, kwargs)
+
+
+def _std_mean__correction(
+    input: Tensor,
+    dim: int | Sequence[int] | None = None,
+    *,
+    correction: Number | None = None,
+    keepdim: bool = False,
+    axis: int | Sequence[int] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """``std_mean.correction``; see :func:`std_mean`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "std_mean", "axis")
+    return call(  # type: ignore[no-any-return]
+        STD_MEAN_CORRECTION, (input, dim), {"correction": correction, "keepdim": keepdim}
+    )
+
+
+def _std_mean__default(input: Tensor, unbiased: bool = True) -> tuple[Tensor, Tensor]:
+    """``std_mean``; see :func:`std_mean`."""
+    try:
+        if not active.special:
+            return input._type.k_std_mean(input, unbiased)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(STD_MEAN, (input, unbiased))  # type: ignore[no-any-return]
+
+
+def _std_mean__dim(
+    input: Tensor,
+    dim: int | Sequence[int] | None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    *,
+    keepdims: bool | None = None,
+) -> tuple[Tensor, Tensor]:
+    """``std_mean.dim``; see :func:`std_mean`."""
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "std_mean", "keepdims")
+    try:
+        if not active.special:
+            return input._type.k_std_mean__dim(  # type: ignore[no-any-return]
+                input,
+                dim if dim is None or dim.__class__ is int else tuple(dim),
+                unbiased,
+                keepdim,
+            )
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(STD_MEAN_DIM, (input, dim, unbiased, keepdim))  # type: ignore[no-any-return]
+
+
+_STD_MEAN_OVERLOADS = OverloadSet(
+    "std_mean",
+    {
+        STD_MEAN_CORRECTION: _std_mean__correction,
+        STD_MEAN: _std_mean__default,
+        STD_MEAN_DIM: _std_mean__dim,
+    },
+)
 
 
 @overload
@@ -224,7 +458,106 @@ def std_mean(*args: Any, **kwargs: Any) -> Any:
         (tensor([1., 3.]), tensor([2., 5.]))
 
     """
-    return pick("std_mean", (STD_MEAN_CORRECTION, STD_MEAN, STD_MEAN_DIM), args, kwargs)
+    known = _STD_MEAN_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _STD_MEAN_OVERLOADS.call(args, kwargs)
+
+
+def _norm__default(
+    input: Tensor,
+    p: Number | None = 2,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """``norm``; see :func:`norm`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "norm", "axis")
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "norm", "keepdims")
+    try:
+        t = input._type
+        if not active.special:
+            r = t.k_norm(input._array, p, dim, keepdim)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.real_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._version = w = [0, False]
+                y._edge = n = NORM.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    (r, o, None, w, 0),
+                    p,
+                    dim if dim is None or dim.__class__ is int else tuple(dim),
+                    keepdim,
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(NORM, (input, p, dim, keepdim))  # type: ignore[no-any-return]
+
+
+def _norm__dtype(
+    input: Tensor,
+    p: Number | None = 2,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """``norm.dtype``; see :func:`norm`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "norm", "axis")
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "norm", "keepdims")
+    return call(NORM_DTYPE, (input, p, dim, keepdim), {"dtype": dtype})  # type: ignore[no-any-return]
+
+
+def _norm__str(
+    input: Tensor,
+    p: str,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """``norm.str``; see :func:`norm`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "norm", "axis")
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "norm", "keepdims")
+    try:
+        if dtype is None and not active.special:
+            return input._type.k_norm__str(  # type: ignore[no-any-return]
+                input,
+                p,
+                dim if dim is None or dim.__class__ is int else tuple(dim),
+                keepdim,
+            )
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(NORM_STR, (input, p, dim, keepdim), {"dtype": dtype})  # type: ignore[no-any-return]
+
+
+_NORM_OVERLOADS = OverloadSet("norm", {NORM: _norm__default, NORM_DTYPE: _norm__dtype, NORM_STR: _norm__str})
 
 
 @overload
@@ -287,7 +620,8 @@ def norm(*args: Any, **kwargs: Any) -> Any:
         tensor(5.)
 
     """
-    return pick("norm", (NORM, NORM_DTYPE, NORM_STR), args, kwargs)
+    known = _NORM_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _NORM_OVERLOADS.call(args, kwargs)
 
 
 def linalg_vector_norm(
@@ -316,7 +650,69 @@ def linalg_vector_norm(
         dim = second_name(dim, axis, "linalg_vector_norm", "axis")
     if keepdims is not None:
         keepdim = second_name(keepdim, keepdims, "linalg_vector_norm", "keepdims")
+    try:
+        if dtype is None and not active.special:
+            return input._type.k_linalg_vector_norm(  # type: ignore[no-any-return]
+                input,
+                ord,
+                dim if dim is None or dim.__class__ is int else tuple(dim),
+                keepdim,
+            )
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(LINALG_VECTOR_NORM, (input, ord, dim, keepdim), {"dtype": dtype})  # type: ignore[no-any-return]
+
+
+def _median__default(input: Tensor) -> Tensor:
+    """``median``; see :func:`median`."""
+    try:
+        t = input._type
+        if not active.special:
+            r = t.k_median(input._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._version = w = [0, False]
+                y._edge = n = MEDIAN.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]), (r, o, None, w, 0))
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(MEDIAN, (input,))  # type: ignore[no-any-return]
+
+
+def _median__dim(
+    input: Tensor,
+    dim: int,
+    keepdim: bool = False,
+    *,
+    keepdims: bool | None = None,
+) -> tuple[Tensor, Tensor]:
+    """``median.dim``; see :func:`median`."""
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "median", "keepdims")
+    try:
+        if not active.special:
+            return input._type.k_median__dim(input, dim, keepdim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(MEDIAN_DIM, (input, dim, keepdim))  # type: ignore[no-any-return]
+
+
+_MEDIAN_OVERLOADS = OverloadSet("median", {MEDIAN: _median__default, MEDIAN_DIM: _median__dim})
 
 
 @overload
@@ -350,7 +746,59 @@ def median(*args: Any, **kwargs: Any) -> Any:
         (tensor([2, 6]), tensor([2, 2]))
 
     """
-    return pick("median", (MEDIAN, MEDIAN_DIM), args, kwargs)
+    known = _MEDIAN_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _MEDIAN_OVERLOADS.call(args, kwargs)
+
+
+def _quantile__default(
+    input: Tensor,
+    q: Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    axis: int | None = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """``quantile``; see :func:`quantile`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "quantile", "axis")
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "quantile", "keepdims")
+    try:
+        if q.__class__ is Tensor and interpolation == "linear" and not active.special:
+            return input._type.k_quantile(input, q, dim, keepdim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(QUANTILE, (input, q, dim, keepdim), {"interpolation": interpolation})  # type: ignore[no-any-return]
+
+
+def _quantile__scalar(
+    input: Tensor,
+    q: float,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    axis: int | None = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """``quantile.scalar``; see :func:`quantile`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "quantile", "axis")
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "quantile", "keepdims")
+    try:
+        if interpolation == "linear" and not active.special:
+            return input._type.k_quantile__scalar(input, q, dim, keepdim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(  # type: ignore[no-any-return]
+        QUANTILE_SCALAR, (input, q, dim, keepdim), {"interpolation": interpolation}
+    )
+
+
+_QUANTILE_OVERLOADS = OverloadSet("quantile", {QUANTILE: _quantile__default, QUANTILE_SCALAR: _quantile__scalar})
 
 
 @overload
@@ -394,4 +842,5 @@ def quantile(*args: Any, **kwargs: Any) -> Any:
         tensor(0.7500)
 
     """
-    return pick("quantile", (QUANTILE, QUANTILE_SCALAR), args, kwargs)
+    known = _QUANTILE_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _QUANTILE_OVERLOADS.call(args, kwargs)

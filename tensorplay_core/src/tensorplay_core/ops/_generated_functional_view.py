@@ -66,7 +66,8 @@ from tensorplay_core.ops._generated_schemas_view import (
     VSTACK,
 )
 from tensorplay_core.ops.call import call
-from tensorplay_core.ops.frontend import pick, second_name, spread
+from tensorplay_core.ops.frontend import second_name, spread
+from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import prune
 from tensorplay_core.tensor.views import share, share_if_aliased
@@ -676,6 +677,29 @@ def split_with_sizes(
     return call(SPLIT_WITH_SIZES, (input, split_sizes, dim))  # type: ignore[no-any-return]
 
 
+def _split__default(input: Tensor, split_size: int, dim: int = 0, *, axis: int | None = None) -> tuple[Tensor, ...]:
+    """``split``; see :func:`split`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "split", "axis", 0)
+    return call(SPLIT, (input, split_size, dim))  # type: ignore[no-any-return]
+
+
+def _split__sizes(
+    input: Tensor,
+    split_size: Sequence[int],
+    dim: int = 0,
+    *,
+    axis: int | None = None,
+) -> tuple[Tensor, ...]:
+    """``split.sizes``; see :func:`split`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "split", "axis", 0)
+    return call(SPLIT_SIZES, (input, split_size, dim))  # type: ignore[no-any-return]
+
+
+_SPLIT_OVERLOADS = OverloadSet("split", {SPLIT: _split__default, SPLIT_SIZES: _split__sizes})
+
+
 @overload
 def split(input: Tensor, split_size: int, dim: int = 0, *, axis: int | None = None) -> tuple[Tensor, ...]: ...
 @overload
@@ -700,7 +724,8 @@ def split(*args: Any, **kwargs: Any) -> Any:
         (tensor([0, 1, 2]), tensor([3]))
 
     """
-    return pick("split", (SPLIT, SPLIT_SIZES), args, kwargs)
+    known = _SPLIT_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _SPLIT_OVERLOADS.call(args, kwargs)
 
 
 def chunk(input: Tensor, chunks: int, dim: int = 0, *, axis: int | None = None) -> tuple[Tensor, ...]:
@@ -751,7 +776,11 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
     """
     try:
         if not active.special:
-            return input._type.k_movedim(input, source, destination)  # type: ignore[no-any-return]
+            return input._type.k_movedim(  # type: ignore[no-any-return]
+                input,
+                source if source.__class__ is int else tuple(source),
+                destination if destination.__class__ is int else tuple(destination),
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(MOVEDIM, (input, source, destination))  # type: ignore[no-any-return]
@@ -796,7 +825,7 @@ def unflatten(input: Tensor, dim: int, *sizes_: int | Sequence[int], sizes: Sequ
         sizes = spread(sizes_, sizes, "unflatten")
     try:
         if not active.special:
-            return input._type.k_unflatten(input, dim, sizes)  # type: ignore[no-any-return]
+            return input._type.k_unflatten(input, dim, tuple(sizes))  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(UNFLATTEN, (input, dim, sizes))  # type: ignore[no-any-return]
@@ -1091,6 +1120,11 @@ def repeat(input: Tensor, *repeats_: int | Sequence[int], repeats: Sequence[int]
 
     """
     repeats = spread(repeats_, repeats, "repeat")
+    try:
+        if not active.special:
+            return input._type.k_repeat(input, tuple(repeats))  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(REPEAT, (input, repeats))  # type: ignore[no-any-return]
 
 
@@ -1107,7 +1141,85 @@ def tile(input: Tensor, *dims_: int | Sequence[int], dims: Sequence[int] | None 
 
     """
     dims = spread(dims_, dims, "tile")
+    try:
+        if not active.special:
+            return input._type.k_tile(input, tuple(dims))  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(TILE, (input, dims))  # type: ignore[no-any-return]
+
+
+def _repeat_interleave__Tensor(repeats: Tensor, *, output_size: int | None = None) -> Tensor:
+    """``repeat_interleave.Tensor``; see :func:`repeat_interleave`."""
+    try:
+        t = repeats._type
+        if output_size is None and not active.special:
+            r = t.k_repeat_interleave__Tensor(repeats._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.index_type
+            y._version = None
+            y._edge = None
+            if active.inference and STATE.get().inference:
+                y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(REPEAT_INTERLEAVE_TENSOR, (repeats,), {"output_size": output_size})  # type: ignore[no-any-return]
+
+
+def _repeat_interleave__self_Tensor(
+    input: Tensor,
+    repeats: Tensor,
+    dim: int | None = None,
+    *,
+    output_size: int | None = None,
+    axis: int | None = None,
+) -> Tensor:
+    """``repeat_interleave.self_Tensor``; see :func:`repeat_interleave`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "repeat_interleave", "axis")
+    try:
+        if repeats.__class__ is Tensor and output_size is None and not active.special:
+            return input._type.k_repeat_interleave__self_Tensor(input, repeats, dim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(  # type: ignore[no-any-return]
+        REPEAT_INTERLEAVE_SELF_TENSOR, (input, repeats, dim), {"output_size": output_size}
+    )
+
+
+def _repeat_interleave__self_int(
+    input: Tensor,
+    repeats: int,
+    dim: int | None = None,
+    *,
+    output_size: int | None = None,
+    axis: int | None = None,
+) -> Tensor:
+    """``repeat_interleave.self_int``; see :func:`repeat_interleave`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "repeat_interleave", "axis")
+    try:
+        if output_size is None and not active.special:
+            return input._type.k_repeat_interleave__self_int(input, repeats, dim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(  # type: ignore[no-any-return]
+        REPEAT_INTERLEAVE_SELF_INT, (input, repeats, dim), {"output_size": output_size}
+    )
+
+
+_REPEAT_INTERLEAVE_OVERLOADS = OverloadSet(
+    "repeat_interleave",
+    {
+        REPEAT_INTERLEAVE_TENSOR: _repeat_interleave__Tensor,
+        REPEAT_INTERLEAVE_SELF_TENSOR: _repeat_interleave__self_Tensor,
+        REPEAT_INTERLEAVE_SELF_INT: _repeat_interleave__self_int,
+    },
+)
 
 
 @overload
@@ -1157,12 +1269,8 @@ def repeat_interleave(*args: Any, **kwargs: Any) -> Any:
         tensor([1, 1, 2, 2])
 
     """
-    return pick(
-        "repeat_interleave",
-        (REPEAT_INTERLEAVE_TENSOR, REPEAT_INTERLEAVE_SELF_TENSOR, REPEAT_INTERLEAVE_SELF_INT),
-        args,
-        kwargs,
-    )
+    known = _REPEAT_INTERLEAVE_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _REPEAT_INTERLEAVE_OVERLOADS.call(args, kwargs)
 
 
 def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] = ()) -> Tensor:
@@ -1228,6 +1336,11 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
                 [1, 3]])
 
     """
+    try:
+        if not active.special:
+            return input._type.k_rot90(input, k, tuple(dims))  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(ROT90, (input, k, dims))  # type: ignore[no-any-return]
 
 
@@ -1243,6 +1356,11 @@ def fliplr(input: Tensor) -> Tensor:
                 [4, 3]])
 
     """
+    try:
+        if not active.special:
+            return input._type.k_fliplr(input)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(FLIPLR, (input,))  # type: ignore[no-any-return]
 
 
@@ -1258,6 +1376,11 @@ def flipud(input: Tensor) -> Tensor:
                 [1, 2]])
 
     """
+    try:
+        if not active.special:
+            return input._type.k_flipud(input)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(FLIPUD, (input,))  # type: ignore[no-any-return]
 
 
@@ -1279,7 +1402,7 @@ def broadcast_to(input: Tensor, *sizes: int | Sequence[int], size: Sequence[int]
         size = spread(sizes, size, "broadcast_to")
     try:
         if not active.special:
-            return input._type.k_broadcast_to(input, size)  # type: ignore[no-any-return]
+            return input._type.k_broadcast_to(input, tuple(size))  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(BROADCAST_TO, (input, size))  # type: ignore[no-any-return]
@@ -1418,6 +1541,41 @@ def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Ten
     return call(COLUMN_STACK, (tensors,), None, out)  # type: ignore[no-any-return]
 
 
+def _tensor_split__sections(
+    input: Tensor,
+    sections: int,
+    dim: int = 0,
+    *,
+    axis: int | None = None,
+) -> tuple[Tensor, ...]:
+    """``tensor_split.sections``; see :func:`tensor_split`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "tensor_split", "axis", 0)
+    return call(TENSOR_SPLIT_SECTIONS, (input, sections, dim))  # type: ignore[no-any-return]
+
+
+def _tensor_split__indices(
+    input: Tensor,
+    indices: Sequence[int],
+    dim: int = 0,
+    *,
+    axis: int | None = None,
+) -> tuple[Tensor, ...]:
+    """``tensor_split.indices``; see :func:`tensor_split`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "tensor_split", "axis", 0)
+    return call(TENSOR_SPLIT_INDICES, (input, indices, dim))  # type: ignore[no-any-return]
+
+
+_TENSOR_SPLIT_OVERLOADS = OverloadSet(
+    "tensor_split",
+    {
+        TENSOR_SPLIT_SECTIONS: _tensor_split__sections,
+        TENSOR_SPLIT_INDICES: _tensor_split__indices,
+    },
+)
+
+
 @overload
 def tensor_split(input: Tensor, sections: int, dim: int = 0, *, axis: int | None = None) -> tuple[Tensor, ...]: ...
 @overload
@@ -1445,7 +1603,29 @@ def tensor_split(*args: Any, **kwargs: Any) -> Any:
         (tensor([0]), tensor([1, 2, 3]), tensor([4]))
 
     """
-    return pick("tensor_split", (TENSOR_SPLIT_SECTIONS, TENSOR_SPLIT_INDICES), args, kwargs)
+    known = _TENSOR_SPLIT_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _TENSOR_SPLIT_OVERLOADS.call(args, kwargs)
+
+
+def _hsplit__int(input: Tensor, sections: int) -> tuple[Tensor, ...]:
+    """``hsplit.int``; see :func:`hsplit`."""
+    return call(HSPLIT_INT, (input, sections))  # type: ignore[no-any-return]
+
+
+def _hsplit__array(
+    input: Tensor,
+    *indices_: int | Sequence[int],
+    indices: Sequence[int] | None = None,
+) -> tuple[Tensor, ...]:
+    """``hsplit.array``; see :func:`hsplit`."""
+    if indices is None and len(indices_) > 1:
+        indices = indices_  # type: ignore[assignment]
+    else:
+        indices = spread(indices_, indices, "hsplit")
+    return call(HSPLIT_ARRAY, (input, indices))  # type: ignore[no-any-return]
+
+
+_HSPLIT_OVERLOADS = OverloadSet("hsplit", {HSPLIT_INT: _hsplit__int, HSPLIT_ARRAY: _hsplit__array})
 
 
 @overload
@@ -1473,7 +1653,29 @@ def hsplit(*args: Any, **kwargs: Any) -> Any:
         (tensor([0]), tensor([1, 2, 3]))
 
     """
-    return pick("hsplit", (HSPLIT_INT, HSPLIT_ARRAY), args, kwargs)
+    known = _HSPLIT_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _HSPLIT_OVERLOADS.call(args, kwargs)
+
+
+def _vsplit__int(input: Tensor, sections: int) -> tuple[Tensor, ...]:
+    """``vsplit.int``; see :func:`vsplit`."""
+    return call(VSPLIT_INT, (input, sections))  # type: ignore[no-any-return]
+
+
+def _vsplit__array(
+    input: Tensor,
+    *indices_: int | Sequence[int],
+    indices: Sequence[int] | None = None,
+) -> tuple[Tensor, ...]:
+    """``vsplit.array``; see :func:`vsplit`."""
+    if indices is None and len(indices_) > 1:
+        indices = indices_  # type: ignore[assignment]
+    else:
+        indices = spread(indices_, indices, "vsplit")
+    return call(VSPLIT_ARRAY, (input, indices))  # type: ignore[no-any-return]
+
+
+_VSPLIT_OVERLOADS = OverloadSet("vsplit", {VSPLIT_INT: _vsplit__int, VSPLIT_ARRAY: _vsplit__array})
 
 
 @overload
@@ -1501,7 +1703,29 @@ def vsplit(*args: Any, **kwargs: Any) -> Any:
         (tensor([[1, 2]]), tensor([[3, 4]]))
 
     """
-    return pick("vsplit", (VSPLIT_INT, VSPLIT_ARRAY), args, kwargs)
+    known = _VSPLIT_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _VSPLIT_OVERLOADS.call(args, kwargs)
+
+
+def _dsplit__int(input: Tensor, sections: int) -> tuple[Tensor, ...]:
+    """``dsplit.int``; see :func:`dsplit`."""
+    return call(DSPLIT_INT, (input, sections))  # type: ignore[no-any-return]
+
+
+def _dsplit__array(
+    input: Tensor,
+    *indices_: int | Sequence[int],
+    indices: Sequence[int] | None = None,
+) -> tuple[Tensor, ...]:
+    """``dsplit.array``; see :func:`dsplit`."""
+    if indices is None and len(indices_) > 1:
+        indices = indices_  # type: ignore[assignment]
+    else:
+        indices = spread(indices_, indices, "dsplit")
+    return call(DSPLIT_ARRAY, (input, indices))  # type: ignore[no-any-return]
+
+
+_DSPLIT_OVERLOADS = OverloadSet("dsplit", {DSPLIT_INT: _dsplit__int, DSPLIT_ARRAY: _dsplit__array})
 
 
 @overload
@@ -1529,4 +1753,5 @@ def dsplit(*args: Any, **kwargs: Any) -> Any:
         [(1, 2, 1), (1, 2, 3)]
 
     """
-    return pick("dsplit", (DSPLIT_INT, DSPLIT_ARRAY), args, kwargs)
+    known = _DSPLIT_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _DSPLIT_OVERLOADS.call(args, kwargs)

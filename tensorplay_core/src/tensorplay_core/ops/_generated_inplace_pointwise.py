@@ -35,7 +35,7 @@ from tensorplay_core.ops._generated_schemas_pointwise import (
 )
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
-from tensorplay_core.ops.frontend import pick
+from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.ops.typing_rules import scalar_like
 from tensorplay_core.tensor.tensor import Tensor
 
@@ -126,6 +126,38 @@ def mul_(input: Tensor, other: Tensor | Number) -> Tensor:
     return call(MUL_, (input, other))  # type: ignore[no-any-return]
 
 
+def _div___default(input: Tensor, other: Tensor | Number) -> Tensor:
+    """``div_``; see :func:`div_`."""
+    if other.__class__ is not Tensor:
+        other = scalar_like(input, other)
+    try:
+        t = input._type
+        v = input._version
+        if (
+            other.__class__ is Tensor
+            and t is other._type
+            and not (active.special or active.inference or t.inference)
+            and (v is None or not v[1])
+            and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
+            and (other._array.shape == input._array.shape or not other._array.shape)
+        ):
+            t.k_div_(input._array, other._array)
+            if v is not None:
+                v[0] += 1
+            return input
+    except (AttributeError, Unresolved):  # raised before anything is written
+        pass
+    return call(DIV_, (input, other))  # type: ignore[no-any-return]
+
+
+def _div___Tensor_mode(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None) -> Tensor:
+    """``div_.Tensor_mode``; see :func:`div_`."""
+    return call(DIV__TENSOR_MODE, (input, other), {"rounding_mode": rounding_mode})  # type: ignore[no-any-return]
+
+
+_DIV__OVERLOADS = OverloadSet("div_", {DIV_: _div___default, DIV__TENSOR_MODE: _div___Tensor_mode})
+
+
 @overload
 def div_(input: Tensor, other: Tensor) -> Tensor: ...
 @overload
@@ -138,7 +170,8 @@ def div_(*args: Any, **kwargs: Any) -> Any:
     Writes to the first argument and returns it.
 
     """
-    return pick("div_", (DIV_, DIV__TENSOR_MODE), args, kwargs)
+    known = _DIV__OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _DIV__OVERLOADS.call(args, kwargs)
 
 
 def pow_(input: Tensor, exponent: Tensor | Number) -> Tensor:

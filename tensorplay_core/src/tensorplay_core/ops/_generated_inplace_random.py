@@ -19,7 +19,7 @@ from tensorplay_core.ops._generated_schemas_random import (
     UNIFORM_,
 )
 from tensorplay_core.ops.call import call
-from tensorplay_core.ops.frontend import pick
+from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.tensor.tensor import Tensor
 
 
@@ -41,6 +41,22 @@ def normal_(input: Tensor, mean: float = 0, std: float = 1, *, generator: Any | 
     return call(NORMAL_, (input, mean, std), {"generator": generator})  # type: ignore[no-any-return]
 
 
+def _bernoulli___Tensor(input: Tensor, p: Tensor, *, generator: Any | None = None) -> Tensor:
+    """``bernoulli_.Tensor``; see :func:`bernoulli_`."""
+    return call(BERNOULLI__TENSOR, (input, p), {"generator": generator})  # type: ignore[no-any-return]
+
+
+def _bernoulli___float(input: Tensor, p: float = 0.5, *, generator: Any | None = None) -> Tensor:
+    """``bernoulli_.float``; see :func:`bernoulli_`."""
+    return call(BERNOULLI__FLOAT, (input, p), {"generator": generator})  # type: ignore[no-any-return]
+
+
+_BERNOULLI__OVERLOADS = OverloadSet(
+    "bernoulli_",
+    {BERNOULLI__TENSOR: _bernoulli___Tensor, BERNOULLI__FLOAT: _bernoulli___float},
+)
+
+
 @overload
 def bernoulli_(input: Tensor, p: Tensor, *, generator: Any | None = None) -> Tensor: ...
 @overload
@@ -53,7 +69,8 @@ def bernoulli_(*args: Any, **kwargs: Any) -> Any:
     Writes to the first argument and returns it.
 
     """
-    return pick("bernoulli_", (BERNOULLI__TENSOR, BERNOULLI__FLOAT), args, kwargs)
+    known = _BERNOULLI__OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _BERNOULLI__OVERLOADS.call(args, kwargs)
 
 
 def exponential_(input: Tensor, lambd: float = 1, *, generator: Any | None = None) -> Tensor:
@@ -74,6 +91,27 @@ def geometric_(input: Tensor, p: float, *, generator: Any | None = None) -> Tens
     return call(GEOMETRIC_, (input, p), {"generator": generator})  # type: ignore[no-any-return]
 
 
+def _random___from(input: Tensor, from_: int, to: int | None, *, generator: Any | None = None) -> Tensor:
+    """``random_.from``; see :func:`random_`."""
+    return call(RANDOM__FROM, (input, from_, to), {"generator": generator})  # type: ignore[no-any-return]
+
+
+def _random___to(input: Tensor, to: int, *, generator: Any | None = None) -> Tensor:
+    """``random_.to``; see :func:`random_`."""
+    return call(RANDOM__TO, (input, to), {"generator": generator})  # type: ignore[no-any-return]
+
+
+def _random___default(input: Tensor, *, generator: Any | None = None) -> Tensor:
+    """``random_``; see :func:`random_`."""
+    return call(RANDOM_, (input,), {"generator": generator})  # type: ignore[no-any-return]
+
+
+_RANDOM__OVERLOADS = OverloadSet(
+    "random_",
+    {RANDOM__FROM: _random___from, RANDOM__TO: _random___to, RANDOM_: _random___default},
+)
+
+
 @overload
 def random_(input: Tensor, from_: int, to: int | None, *, generator: Any | None = None) -> Tensor: ...
 @overload
@@ -89,4 +127,5 @@ def random_(*args: Any, **kwargs: Any) -> Any:
     Writes to the first argument and returns it.
 
     """
-    return pick("random_", (RANDOM__FROM, RANDOM__TO, RANDOM_), args, kwargs)
+    known = _RANDOM__OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _RANDOM__OVERLOADS.call(args, kwargs)

@@ -30,7 +30,7 @@ from tensorplay_core.ops._generated_schemas_rounding import (
 )
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
-from tensorplay_core.ops.frontend import pick
+from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.ops.typing_rules import scalar_like
 from tensorplay_core.tensor.tensor import Tensor
 
@@ -104,6 +104,33 @@ def trunc_(input: Tensor) -> Tensor:
     return call(TRUNC_, (input,))  # type: ignore[no-any-return]
 
 
+def _round___default(input: Tensor) -> Tensor:
+    """``round_``; see :func:`round_`."""
+    try:
+        t = input._type
+        v = input._version
+        if (
+            not (active.special or active.inference or t.inference)
+            and (v is None or not v[1])
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
+        ):
+            t.k_round_(input._array)
+            if v is not None:
+                v[0] += 1
+            return input
+    except (AttributeError, Unresolved):  # raised before anything is written
+        pass
+    return call(ROUND_, (input,))  # type: ignore[no-any-return]
+
+
+def _round___decimals(input: Tensor, *, decimals: int) -> Tensor:
+    """``round_.decimals``; see :func:`round_`."""
+    return call(ROUND__DECIMALS, (input,), {"decimals": decimals})  # type: ignore[no-any-return]
+
+
+_ROUND__OVERLOADS = OverloadSet("round_", {ROUND_: _round___default, ROUND__DECIMALS: _round___decimals})
+
+
 @overload
 def round_(input: Tensor) -> Tensor: ...
 @overload
@@ -116,7 +143,8 @@ def round_(*args: Any, **kwargs: Any) -> Any:
     Writes to the first argument and returns it.
 
     """
-    return pick("round_", (ROUND_, ROUND__DECIMALS), args, kwargs)
+    known = _ROUND__OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _ROUND__OVERLOADS.call(args, kwargs)
 
 
 def frac_(input: Tensor) -> Tensor:
@@ -255,13 +283,23 @@ def clamp_(input: Tensor, min: Tensor | Number | None = None, max: Tensor | Numb
     The in-place form of :func:`clamp`: writes to ``input`` and returns it.
 
     """
+    if min is not None and min.__class__ is not Tensor:
+        min = scalar_like(input, min)
+    if max is not None and max.__class__ is not Tensor:
+        max = scalar_like(input, max)
     try:
         t = input._type
         v = input._version
         if (
-            not (active.special or active.inference or t.inference)
+            min.__class__ is Tensor
+            and max.__class__ is Tensor
+            and t is min._type
+            and t is max._type
+            and not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._edge is None or active.grad_off and not STATE.get().grad)
+            and (input._edge is None and min._edge is None and max._edge is None or active.grad_off and not STATE.get().grad)
+            and (min._array.shape == input._array.shape or not min._array.shape)
+            and (max._array.shape == input._array.shape or not max._array.shape)
         ):
             t.k_clamp_(input._array, min._array, max._array)
             if v is not None:

@@ -47,6 +47,7 @@ SCALED_DOT_PRODUCT_ATTENTION = operator(
     autocast="lower_precision_fp",
     tags=("core", "nn", "real"),
     promises={"Composite": "scaled_dot_product_attention"},
+    fast=True,
 )
 _ATTENTION = operator(
     "_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, "
@@ -66,4 +67,5 @@ _ATTENTION_BACKWARD = operator(
     composite="explicit",
     tags=("nn", "real", "backward"),
     promises={"CPU": "_attention_backward", "Composite": "_attention_backward"},
+    fast=True,
 )

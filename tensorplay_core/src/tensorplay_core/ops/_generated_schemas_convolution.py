@@ -25,6 +25,7 @@ CONVOLUTION_BACKWARD = operator(
     composite="explicit",
     tags=("backward", "numeric"),
     promises={"CPU": "convolution_backward", "CUDA": "convolution_backward", "Composite": "convolution_backward"},
+    fast=True,
 )
 CONV1D = operator(
     "conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, "

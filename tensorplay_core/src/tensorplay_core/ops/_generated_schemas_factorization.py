@@ -22,6 +22,7 @@ LINALG_CHOLESKY_EX = operator(
     autocast="fp32",
     tags=("linalg", "factorization"),
     promises={"CPU": "linalg_cholesky_ex", "CUDA": "linalg_cholesky_ex"},
+    fast=True,
 )
 LINALG_SOLVE = operator(
     "linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor",
@@ -70,6 +71,7 @@ LINALG_SLOGDET = operator(
     autocast="fp32",
     tags=("linalg", "factorization"),
     promises={"CPU": "linalg_slogdet", "CUDA": "linalg_slogdet"},
+    fast=True,
 )
 LOGDET = operator(
     "logdet(Tensor self) -> Tensor",
@@ -77,6 +79,7 @@ LOGDET = operator(
     autocast="fp32",
     tags=("linalg", "factorization"),
     promises={"Composite": "logdet"},
+    fast=True,
 )
 LINALG_EIGH = operator(
     "linalg_eigh(Tensor self, str UPLO=\"L\") -> (Tensor eigenvalues, Tensor eigenvectors)",
@@ -84,6 +87,7 @@ LINALG_EIGH = operator(
     autocast="fp32",
     tags=("linalg", "factorization"),
     promises={"CPU": "linalg_eigh", "CUDA": "linalg_eigh"},
+    fast=True,
 )
 LINALG_EIGVALSH = operator(
     "linalg_eigvalsh(Tensor self, str UPLO=\"L\") -> Tensor",
@@ -102,6 +106,7 @@ LINALG_SVD = operator(
     autocast="fp32",
     tags=("linalg", "factorization"),
     promises={"CPU": "linalg_svd", "CUDA": "linalg_svd", "Composite": "linalg_svd"},
+    fast=True,
 )
 LINALG_SVDVALS = operator(
     "linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor",
@@ -120,6 +125,7 @@ LINALG_QR = operator(
     autocast="fp32",
     tags=("linalg", "factorization"),
     promises={"CPU": "linalg_qr", "CUDA": "linalg_qr"},
+    fast=True,
 )
 CHOLESKY_SOLVE = operator(
     "cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
@@ -127,6 +133,7 @@ CHOLESKY_SOLVE = operator(
     autocast="fp32",
     tags=("linalg", "factorization"),
     promises={"Composite": "cholesky_solve"},
+    fast=True,
 )
 CHOLESKY_INVERSE = operator(
     "cholesky_inverse(Tensor self, bool upper=False) -> Tensor",
@@ -134,6 +141,7 @@ CHOLESKY_INVERSE = operator(
     autocast="fp32",
     tags=("linalg", "factorization"),
     promises={"Composite": "cholesky_inverse"},
+    fast=True,
 )
 LINALG_PINV_ATOL_RTOL_FLOAT = operator(
     "linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, "
@@ -144,6 +152,7 @@ LINALG_PINV_ATOL_RTOL_FLOAT = operator(
     autocast="fp32",
     tags=("linalg", "factorization"),
     promises={"Composite": "linalg_pinv"},
+    fast=True,
 )
 LINALG_PINV = operator(
     "linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor",
@@ -151,6 +160,7 @@ LINALG_PINV = operator(
     autocast="fp32",
     tags=("linalg", "factorization"),
     promises={"Composite": "linalg_pinv_rcond"},
+    fast=True,
 )
 LINALG_MATRIX_POWER = operator(
     "linalg_matrix_power(Tensor self, int n) -> Tensor",
@@ -158,6 +168,7 @@ LINALG_MATRIX_POWER = operator(
     autocast="fp32",
     tags=("linalg",),
     promises={"Composite": "linalg_matrix_power"},
+    fast=True,
 )
 LINALG_MULTI_DOT = operator(
     "linalg_multi_dot(Tensor[] tensors) -> Tensor",
@@ -174,6 +185,7 @@ LINALG_MATRIX_NORM = operator(
     autocast="fp32",
     tags=("linalg",),
     promises={"Composite": "linalg_matrix_norm"},
+    fast=True,
 )
 LINALG_MATRIX_NORM_STR_ORD = operator(
     "linalg_matrix_norm.str_ord(Tensor self, str ord=\"fro\", int[] dim=[-2,-1], bool keepdim=False, *, "
@@ -183,6 +195,7 @@ LINALG_MATRIX_NORM_STR_ORD = operator(
     autocast="fp32",
     tags=("linalg",),
     promises={"Composite": "linalg_matrix_norm"},
+    fast=True,
 )
 LINALG_NORM = operator(
     "linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, "
@@ -192,6 +205,7 @@ LINALG_NORM = operator(
     autocast="fp32",
     tags=("linalg",),
     promises={"Composite": "linalg_norm"},
+    fast=True,
 )
 LINALG_NORM_ORD_STR = operator(
     "linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, "
@@ -201,6 +215,7 @@ LINALG_NORM_ORD_STR = operator(
     autocast="fp32",
     tags=("linalg",),
     promises={"Composite": "linalg_norm"},
+    fast=True,
 )
 LINALG_COND = operator(
     "linalg_cond(Tensor self, Scalar? p=None) -> Tensor",
@@ -209,6 +224,7 @@ LINALG_COND = operator(
     autocast="fp32",
     tags=("linalg", "factorization"),
     promises={"Composite": "linalg_cond"},
+    fast=True,
 )
 LINALG_COND_P_STR = operator(
     "linalg_cond.p_str(Tensor self, str p) -> Tensor",
@@ -217,6 +233,7 @@ LINALG_COND_P_STR = operator(
     autocast="fp32",
     tags=("linalg", "factorization"),
     promises={"Composite": "linalg_cond"},
+    fast=True,
 )
 LINALG_LSTSQ = operator(
     "linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, "
@@ -225,6 +242,7 @@ LINALG_LSTSQ = operator(
     autocast="fp32",
     tags=("linalg", "factorization"),
     promises={"Composite": "linalg_lstsq"},
+    fast=True,
 )
 DET = operator(
     "det(Tensor self) -> Tensor",
@@ -232,6 +250,7 @@ DET = operator(
     autocast="fp32",
     tags=("linalg", "factorization"),
     promises={"Composite": "det"},
+    fast=True,
 )
 INVERSE = operator(
     "inverse(Tensor self) -> Tensor",
@@ -239,6 +258,7 @@ INVERSE = operator(
     autocast="fp32",
     tags=("linalg", "factorization"),
     promises={"Composite": "inverse"},
+    fast=True,
 )
 SLOGDET = operator(
     "slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)",
@@ -246,4 +266,5 @@ SLOGDET = operator(
     autocast="fp32",
     tags=("linalg", "factorization"),
     promises={"Composite": "slogdet"},
+    fast=True,
 )

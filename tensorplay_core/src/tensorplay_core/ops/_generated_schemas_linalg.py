@@ -132,36 +132,42 @@ TRACE = operator(
     composite="implicit",
     tags=("core", "linalg"),
     promises={"Composite": "trace"},
+    fast=True,
 )
 DIAG = operator(
     "diag(Tensor self, int diagonal=0) -> Tensor",
     composite="implicit",
     tags=("core", "linalg"),
     promises={"Composite": "diag"},
+    fast=True,
 )
 DIAG_EMBED = operator(
     "diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
     composite="implicit",
     tags=("core", "linalg"),
     promises={"Composite": "diag_embed"},
+    fast=True,
 )
 KRON = operator(
     "kron(Tensor self, Tensor other) -> Tensor",
     composite="implicit",
     tags=("core", "linalg"),
     promises={"Composite": "kron"},
+    fast=True,
 )
 LINALG_CROSS = operator(
     "linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor",
     composite="implicit",
     tags=("linalg", "numeric"),
     promises={"Composite": "linalg_cross"},
+    fast=True,
 )
 CROSS = operator(
     "cross(Tensor self, Tensor other, int? dim=None) -> Tensor",
     composite="implicit",
     tags=("linalg", "numeric"),
     promises={"Composite": "cross"},
+    fast=True,
 )
 TENSORDOT = operator(
     "tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",

@@ -279,4 +279,5 @@ ISCLOSE = operator(
     composite="implicit",
     tags=("core", "pointwise"),
     promises={"Composite": "isclose"},
+    fast=True,
 )

@@ -49,4 +49,5 @@ SOFTMIN = operator(
     autocast="fp32",
     tags=("core", "nn", "real"),
     promises={"Composite": "softmin"},
+    fast=True,
 )

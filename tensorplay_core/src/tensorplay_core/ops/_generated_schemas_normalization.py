@@ -58,6 +58,7 @@ _STANDARDIZE = operator(
     composite="explicit",
     tags=("nn", "real"),
     promises={"CPU": "_standardize", "Composite": "_standardize"},
+    fast=True,
 )
 _STANDARDIZE_BACKWARD = operator(
     "_standardize_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor var, Tensor? weight, "
@@ -68,4 +69,5 @@ _STANDARDIZE_BACKWARD = operator(
     composite="explicit",
     tags=("nn", "real", "backward"),
     promises={"CPU": "_standardize_backward", "Composite": "_standardize_backward"},
+    fast=True,
 )

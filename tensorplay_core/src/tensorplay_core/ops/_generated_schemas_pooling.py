@@ -19,6 +19,7 @@ MAX_POOL1D_WITH_INDICES = operator(
     composite="implicit",
     tags=("nn",),
     promises={"Composite": "max_pool1d_with_indices"},
+    fast=True,
 )
 MAX_POOL2D = operator(
     "max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, "
@@ -41,6 +42,7 @@ MAX_POOL2D_WITH_INDICES = operator(
         "CUDA": "max_pool2d_with_indices",
         "Composite": "max_pool2d_with_indices",
     },
+    fast=True,
 )
 MAX_POOL2D_BACKWARD = operator(
     "max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride=[], "
@@ -73,6 +75,7 @@ MAX_POOL3D_WITH_INDICES = operator(
         "CUDA": "max_pool3d_with_indices",
         "Composite": "max_pool3d_with_indices",
     },
+    fast=True,
 )
 MAX_POOL3D_BACKWARD = operator(
     "max_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride=[], "

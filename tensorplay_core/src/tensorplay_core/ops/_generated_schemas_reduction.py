@@ -30,12 +30,14 @@ MAX = operator(
     promote="keep",
     tags=("core", "reduction", "ordered"),
     promises={"CPU": "max", "CUDA": "max"},
+    fast=True,
 )
 MAX_DIM = operator(
     "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
     shape="max_dim",
     tags=("core", "reduction", "ordered"),
     promises={"CPU": "max.dim", "CUDA": "max.dim"},
+    fast=True,
 )
 ARGMAX = operator(
     "argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
@@ -51,6 +53,7 @@ MAX_OTHER = operator(
     composite="implicit",
     tags=("core", "ordered"),
     promises={"Composite": "max.other"},
+    fast=True,
 )
 MIN = operator(
     "min(Tensor self) -> Tensor",
@@ -59,6 +62,7 @@ MIN = operator(
     composite="explicit",
     tags=("core", "reduction", "ordered"),
     promises={"CPU": "min", "CUDA": "min", "Composite": "min"},
+    fast=True,
 )
 MIN_DIM = operator(
     "min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
@@ -66,12 +70,14 @@ MIN_DIM = operator(
     composite="explicit",
     tags=("core", "reduction", "ordered"),
     promises={"CPU": "min.dim", "CUDA": "min.dim", "Composite": "min.dim"},
+    fast=True,
 )
 MIN_OTHER = operator(
     "min.other(Tensor self, Tensor other) -> Tensor",
     composite="implicit",
     tags=("core", "ordered"),
     promises={"Composite": "min.other"},
+    fast=True,
 )
 ARGMIN = operator(
     "argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
@@ -106,6 +112,7 @@ AMINMAX = operator(
     composite="implicit",
     tags=("reduction", "ordered"),
     promises={"Composite": "aminmax"},
+    fast=True,
 )
 PROD = operator(
     "prod(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
@@ -152,12 +159,14 @@ NANSUM = operator(
     composite="implicit",
     tags=("reduction", "real"),
     promises={"Composite": "nansum"},
+    fast=True,
 )
 NANMEAN = operator(
     "nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
     composite="implicit",
     tags=("reduction", "real"),
     promises={"Composite": "nanmean"},
+    fast=True,
 )
 LOGSUMEXP = operator(
     "logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",

@@ -43,6 +43,7 @@ CUMMAX = operator(
     composite="explicit",
     tags=("scan", "ordered"),
     promises={"CPU": "cummax", "CUDA": "cummax", "Composite": "cummax"},
+    fast=True,
 )
 CUMMIN = operator(
     "cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)",
@@ -50,10 +51,12 @@ CUMMIN = operator(
     composite="explicit",
     tags=("scan", "ordered"),
     promises={"CPU": "cummin", "CUDA": "cummin", "Composite": "cummin"},
+    fast=True,
 )
 DIFF = operator(
     "diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
     composite="implicit",
     tags=("scan",),
     promises={"Composite": "diff"},
+    fast=True,
 )

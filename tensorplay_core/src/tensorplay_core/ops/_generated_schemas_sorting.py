@@ -11,6 +11,7 @@ SORT = operator(
     composite="explicit",
     tags=("sorting", "ordered"),
     promises={"CPU": "sort", "CUDA": "sort", "Composite": "sort"},
+    fast=True,
 )
 SORT_STABLE = operator(
     "sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, "
@@ -24,6 +25,7 @@ ARGSORT = operator(
     composite="implicit",
     tags=("sorting", "ordered"),
     promises={"Composite": "argsort"},
+    fast=True,
     differentiable=False,
 )
 ARGSORT_STABLE = operator(
@@ -38,6 +40,7 @@ MSORT = operator(
     composite="implicit",
     tags=("sorting", "ordered"),
     promises={"Composite": "msort"},
+    fast=True,
 )
 TOPK = operator(
     "topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, "
@@ -46,12 +49,14 @@ TOPK = operator(
     composite="explicit",
     tags=("sorting", "ordered"),
     promises={"CPU": "topk", "CUDA": "topk", "Composite": "topk"},
+    fast=True,
 )
 KTHVALUE = operator(
     "kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
     composite="implicit",
     tags=("sorting", "ordered"),
     promises={"Composite": "kthvalue"},
+    fast=True,
 )
 SEARCHSORTED_TENSOR = operator(
     "searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, "
@@ -77,6 +82,7 @@ BUCKETIZE_TENSOR = operator(
     composite="implicit",
     tags=("sorting", "ordered"),
     promises={"Composite": "bucketize.Tensor"},
+    fast=True,
     differentiable=False,
 )
 BUCKETIZE_SCALAR = operator(
@@ -101,6 +107,7 @@ _UNIQUE2 = operator(
     composite="implicit",
     tags=("sorting", "ordered"),
     promises={"Composite": "_unique2"},
+    fast=True,
 )
 UNIQUE_DIM = operator(
     "unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, "
@@ -108,6 +115,7 @@ UNIQUE_DIM = operator(
     composite="implicit",
     tags=("sorting", "ordered"),
     promises={"Composite": "unique_dim"},
+    fast=True,
 )
 UNIQUE_DIM_CONSECUTIVE = operator(
     "unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, "
@@ -115,4 +123,5 @@ UNIQUE_DIM_CONSECUTIVE = operator(
     composite="implicit",
     tags=("sorting",),
     promises={"Composite": "unique_dim_consecutive"},
+    fast=True,
 )

@@ -19,12 +19,14 @@ VAR = operator(
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "var"},
+    fast=True,
 )
 VAR_DIM = operator(
     "var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "var.dim"},
+    fast=True,
 )
 STD_CORRECTION = operator(
     "std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, "
@@ -40,12 +42,14 @@ STD = operator(
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "std"},
+    fast=True,
 )
 STD_DIM = operator(
     "std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "std.dim"},
+    fast=True,
 )
 VAR_MEAN_CORRECTION = operator(
     "var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, "
@@ -59,12 +63,14 @@ VAR_MEAN = operator(
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "var_mean"},
+    fast=True,
 )
 VAR_MEAN_DIM = operator(
     "var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "var_mean.dim"},
+    fast=True,
 )
 STD_MEAN_CORRECTION = operator(
     "std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, "
@@ -78,12 +84,14 @@ STD_MEAN = operator(
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "std_mean"},
+    fast=True,
 )
 STD_MEAN_DIM = operator(
     "std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "std_mean.dim"},
+    fast=True,
 )
 NORM = operator(
     "norm(Tensor self, Scalar? p=2, int[1]? dim=None, bool keepdim=False) -> Tensor",
@@ -93,6 +101,7 @@ NORM = operator(
     autocast="fp32",
     tags=("reduction",),
     promises={"CPU": "norm", "CUDA": "norm", "Composite": "norm"},
+    fast=True,
 )
 NORM_DTYPE = operator(
     "norm.dtype(Tensor self, Scalar? p=2, int[1]? dim=None, bool keepdim=False, *, "
@@ -107,6 +116,7 @@ NORM_STR = operator(
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "norm.str"},
+    fast=True,
 )
 LINALG_VECTOR_NORM = operator(
     "linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
@@ -114,6 +124,7 @@ LINALG_VECTOR_NORM = operator(
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "linalg_vector_norm"},
+    fast=True,
 )
 MEDIAN = operator(
     "median(Tensor self) -> Tensor",
@@ -122,12 +133,14 @@ MEDIAN = operator(
     composite="explicit",
     tags=("reduction", "ordered"),
     promises={"CPU": "median", "CUDA": "median", "Composite": "median"},
+    fast=True,
 )
 MEDIAN_DIM = operator(
     "median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
     composite="implicit",
     tags=("reduction", "ordered"),
     promises={"Composite": "median.dim"},
+    fast=True,
 )
 QUANTILE = operator(
     "quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, "
@@ -135,6 +148,7 @@ QUANTILE = operator(
     composite="implicit",
     tags=("reduction", "real"),
     promises={"Composite": "quantile"},
+    fast=True,
 )
 QUANTILE_SCALAR = operator(
     "quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, "
@@ -142,4 +156,5 @@ QUANTILE_SCALAR = operator(
     composite="implicit",
     tags=("reduction", "real"),
     promises={"Composite": "quantile.scalar"},
+    fast=True,
 )

@@ -213,14 +213,21 @@ REPEAT = operator(
     "repeat(Tensor self, SymInt[] repeats) -> Tensor",
     composite="implicit",
     promises={"Composite": "repeat"},
+    fast=True,
 )
-TILE = operator("tile(Tensor self, SymInt[] dims) -> Tensor", composite="implicit", promises={"Composite": "tile"})
+TILE = operator(
+    "tile(Tensor self, SymInt[] dims) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "tile"},
+    fast=True,
+)
 REPEAT_INTERLEAVE_TENSOR = operator(
     "repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor",
     shape="repeat_interleave",
     promote="index",
     composite="explicit",
     promises={"CPU": "repeat_interleave", "CUDA": "repeat_interleave", "Composite": "repeat_interleave"},
+    fast=True,
     differentiable=False,
 )
 REPEAT_INTERLEAVE_SELF_TENSOR = operator(
@@ -228,12 +235,14 @@ REPEAT_INTERLEAVE_SELF_TENSOR = operator(
     "SymInt? output_size=None) -> Tensor",
     composite="implicit",
     promises={"Composite": "repeat_interleave_by"},
+    fast=True,
 )
 REPEAT_INTERLEAVE_SELF_INT = operator(
     "repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, "
     "SymInt? output_size=None) -> Tensor",
     composite="implicit",
     promises={"Composite": "repeat_interleave_int"},
+    fast=True,
 )
 ROLL = operator(
     "roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor",
@@ -247,9 +256,10 @@ ROT90 = operator(
     "rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor",
     composite="implicit",
     promises={"Composite": "rot90"},
+    fast=True,
 )
-FLIPLR = operator("fliplr(Tensor self) -> Tensor", composite="implicit", promises={"Composite": "fliplr"})
-FLIPUD = operator("flipud(Tensor self) -> Tensor", composite="implicit", promises={"Composite": "flipud"})
+FLIPLR = operator("fliplr(Tensor self) -> Tensor", composite="implicit", promises={"Composite": "fliplr"}, fast=True)
+FLIPUD = operator("flipud(Tensor self) -> Tensor", composite="implicit", promises={"Composite": "flipud"}, fast=True)
 BROADCAST_TO = operator(
     "broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)",
     composite="implicit",

@@ -16,6 +16,8 @@ from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of, tensors_in
 from tensorplay_core.ops.explain_road import has_node
 from tensorplay_core.tensor.tensor import TensorBase
 
+_SPECIAL = "sparse tensors and wrappers always take the slow path"
+
 
 def fast_path(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], given: tuple[Any, ...]) -> tuple[bool, str]:
     """Returns whether the operator's public function serves a call on its fast path, and why.
@@ -30,7 +32,7 @@ def fast_path(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], given
     reason = reason or (_write(op, args) if op.functional is not None else _nodes(op, args)) or _types(op, args)
     if reason:
         return False, reason
-    type = args[plan_of(op).tensor_positions[-1]]._type
+    type = next(a for a in args if isinstance(a, TensorBase))._type
     if slots.kernel_for(op, type) is None:
         return False, "the type's slot stays empty: the kernel, or a layer above it, is not one that a slot can hold"
     if type.__dict__.get(op.slot) is unresolved:
@@ -87,8 +89,9 @@ def _changed(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str
 def _types(op: Operator, args: tuple[Any, ...]) -> str:
     plan = plan_of(op)
     found = [(plan.positional[i].name, args[i]) for i in plan.tensor_positions]
-    if any(not isinstance(value, TensorBase) for _, value in found):
-        return "an optional tensor is missing"
+    found = [(name, value) for name, value in found if isinstance(value, TensorBase)]  # the others are None
+    if op.composite == "implicit":
+        return _SPECIAL if found[0][1]._type.special else ""
     typed = [(name, value._type) for name, value in found if name not in NOT_PROMOTED] or [
         (name, value._type) for name, value in found
     ]
@@ -99,7 +102,7 @@ def _types(op: Operator, args: tuple[Any, ...]) -> str:
     for other, value in found:
         if other in NOT_PROMOTED and value._type is not first.bool_type:
             return f"{other} is {_kind(value._type)}, not the bool of {name}'s device"
-    return "sparse tensors and wrappers always take the slow path" if first.special else ""
+    return _SPECIAL if first.special else ""
 
 
 def _kind(type: TensorType) -> str:
@@ -115,6 +118,8 @@ def _nodes(op: Operator, args: tuple[Any, ...]) -> str:
 
 def _write(op: Operator, args: tuple[Any, ...]) -> str:
     target = args[0]
+    if any(args[i] is None for i in plan_of(op).tensor_positions):
+        return "an optional tensor is missing"
     if active.inference or target._type.inference:
         return "inference mode is on, or the tensor is of it; the write is checked first"
     if target._version is not None and target._version[1]:

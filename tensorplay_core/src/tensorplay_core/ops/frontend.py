@@ -129,8 +129,9 @@ def _one_by_one(args: tuple[Any, ...], chosen: Candidate) -> bool:
     return len(args) > len(chosen.names) or kind_of(args[-1]) == "int"
 
 
-_KINDS = {Tensor: "tensor", bool: "bool", int: "int", float: "float", complex: "complex", str: "str", DType: "dtype"}
-_KINDS |= {Device: "device", type(None): "None"}
+KINDS = {Tensor: "tensor", bool: "bool", int: "int", float: "float", complex: "complex", str: "str", DType: "dtype"}
+KINDS |= {Device: "device", type(None): "None"}
+"""The kinds of what has no more to it than its class says, but for a tensor's dims."""
 
 
 def kind_of(value: Any) -> str:
@@ -140,14 +141,14 @@ def kind_of(value: Any) -> str:
         >>> kind_of(2), kind_of((2, 3)), kind_of(None), kind_of([])
         ('int', '[int]', 'None', '[]')
     """
-    kind = _KINDS.get(value.__class__)
+    kind = KINDS.get(value.__class__)
     if kind == "tensor" or (kind is None and isinstance(value, TensorBase)):
         return "tensor" if value.shape else "0-d tensor"
     if kind is not None:
         return kind
     number = python_scalar(value)
     if number is not None:  # of NumPy, or of a class derived from a number's
-        return next(_KINDS[scalar] for scalar in SCALARS if isinstance(number, scalar))
+        return next(KINDS[scalar] for scalar in SCALARS if isinstance(number, scalar))
     if isinstance(value, type):
         return "dtype" if value in SCALARS else "object"
     if hasattr(value, "__index__") and not hasattr(value, "__len__"):

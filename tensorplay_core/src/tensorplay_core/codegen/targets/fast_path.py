@@ -40,7 +40,7 @@ def fast_body(
         keywords: whether the function has the keyword-only parameters and ``out``.
     """
     if function.composite == "implicit":
-        return _decomposing(context, function, names)
+        return _decomposing(context, function, names, keywords)
     tensors = [a for a in function.schema.positional if a.type.is_tensor]
     typed = promoted(function) or tuple(tensors)
     first = names[typed[0].name]
@@ -49,26 +49,54 @@ def fast_body(
     body += [
         "try:",
         f"    t = {first}._type",
-        f"    if {' and '.join(_conditions(function, names, typed, derivative, keywords))}:",
-        *indent(_kernel_call(context, function, names), 2),
-        *indent(_result(context, function, names, derivative), 2),
+        *indent(condition(_conditions(function, names, typed, derivative, keywords))),
+        *indent(_kernel_and_result(context, function, names, derivative), 2),
         "except Exception:  # whatever it is, the slow path meets it again and says it properly",
         "    pass",
     ]
     return body
 
 
-def _decomposing(context: CodegenContext, function: NativeFunction, names: Mapping[str, str]) -> list[str]:
-    """Returns the statements that run an operator's Composite kernel, which the type's slot holds."""
-    first, *others = (names[a.name] for a in function.schema.positional)
-    call = f"{first}._type.{context.slot_name(function)}({', '.join([first, *others])})"
+def _decomposing(
+    context: CodegenContext, function: NativeFunction, names: Mapping[str, str], keywords: bool
+) -> list[str]:
+    """Returns the statements that run an operator's Composite kernel, which the type's slot holds.
+
+    It gets what the slow path would give it: a tensor for a number, a tuple for a list, and the default dtype.
+    """
+    first, *others = function.schema.positional
+    conditions = []
+    for argument in others:
+        name = names[argument.name]
+        if argument.type.is_tensor:
+            absent = f"{name} is None or " if argument.type.is_optional else ""
+            one = f"{absent}{name}.__class__ is Tensor"
+            conditions.append(f"({one})" if absent else one)
+    conditions += _unchanged(function, names, keywords)
+    arguments = [owned(a, names[a.name]) for a in function.schema.positional]
+    slot = f"{names[first.name]}._type.{context.slot_name(function)}"
     return [
+        *scalar_lines(function, names),
         "try:",
-        "    if not active.special:",
-        *indent(return_lines(call, 8), 2),
+        *indent(condition([*conditions, "not active.special"])),
+        *indent(_returning(slot, arguments), 2),
         "except Exception:  # whatever it is, the slow path meets it again and says it properly",
         "    pass",
     ]
+
+
+def _returning(function: str, arguments: list[str]) -> list[str]:
+    """Returns the statement that returns what a call gives, which the type checker takes for Any."""
+    first, *rest = wrapped(f"return {function}(", arguments, ")", 76)
+    return [f"{first}  # type: ignore[no-any-return]", *rest]
+
+
+def condition(conditions: list[str]) -> list[str]:
+    """Returns the head of an ``if``, one condition a line where they do not fit on one."""
+    one = f"if {' and '.join(conditions)}:"
+    if len(one) <= 112:
+        return [one]
+    return ["if (", f"    {conditions[0]}", *(f"    and {c}" for c in conditions[1:]), "):"]
 
 
 def scalar_lines(function: NativeFunction, names: Mapping[str, str]) -> list[str]:
@@ -79,10 +107,12 @@ def scalar_lines(function: NativeFunction, names: Mapping[str, str]) -> list[str
     pairs = list(zip(typed[1:], [typed[0]] * len(typed), strict=False))
     if any(a.name in NOT_PROMOTED for a in function.schema.positional):
         pairs.insert(0, (typed[0], typed[1]))
+    pairs += [(a, typed[0]) for a in function.schema.positional if a.type.is_tensor and a.type.is_optional]
     lines = []
     for number, beside in pairs:
+        absent = f"{names[number.name]} is not None and " * number.type.is_optional
         lines += [
-            f"if {names[number.name]}.__class__ is not Tensor:",
+            f"if {absent}{names[number.name]}.__class__ is not Tensor:",
             f"    {names[number.name]} = scalar_like({names[beside.name]}, {names[number.name]})",
         ]
     return lines
@@ -100,6 +130,16 @@ def _conditions(
     conditions += [f"({name} is None or t is {name}._type)" for name in optional]
     unpromoted = [a for a in function.schema.positional if a.name in NOT_PROMOTED]
     conditions += [f"{names[a.name]}._type is t.bool_type" for a in unpromoted]
+    conditions += _unchanged(function, names, keywords)
+    if derivative is None and not _never_differentiable(function):
+        conditions += [f"{names[a.name]}._edge is None" for a in typed]
+        conditions += [f"({name} is None or {name}._edge is None)" for name in optional]
+    return [*conditions, "not active.special"]  # a special type's slots stay unresolved, and so send the call away
+
+
+def _unchanged(function: NativeFunction, names: Mapping[str, str], keywords: bool) -> list[str]:
+    """Returns the conditions that keywords, dtypes and devices have their defaults."""
+    conditions = []
     for argument in (*function.schema.positional, *(function.schema.keyword_only if keywords else ())):
         if argument.default is not None and (argument.kwarg_only or str(argument.type) in ("ScalarType?", "Device?")):
             name = names[argument.name]
@@ -107,22 +147,45 @@ def _conditions(
             conditions.append(f"{name} {'is' if default in CONSTANTS else '=='} {default}")
     if "*out" in names and keywords:
         conditions.append(f"{names['*out']} is None")
-    if derivative is None and not _never_differentiable(function):
-        conditions += [f"{names[a.name]}._edge is None" for a in typed]
-        conditions += [f"({name} is None or {name}._edge is None)" for name in optional]
-    return [*conditions, "not active.special"]  # a special type's slots stay unresolved, and so send the call away
+    return conditions
 
 
 def _never_differentiable(function: NativeFunction) -> bool:
     return function.promote in ("bool", "index")
 
 
-def _kernel_call(context: CodegenContext, function: NativeFunction, names: Mapping[str, str]) -> list[str]:
-    arguments = [
+def _kernel_and_result(
+    context: CodegenContext, function: NativeFunction, names: Mapping[str, str], derivative: Derivative | None
+) -> list[str]:
+    if len(function.schema.returns) == 1:
+        return [*_kernel_call(context, function, names), *_result(context, function, names, derivative)]
+    # The slot of an operator with several results makes tensors of them, and their node records itself.
+    lines = wrapped(f"y = t.{context.slot_name(function)}(", _arrays(function, names), ")", 108)
+    if derivative is not None:
+        inputs = {a.name: a for a in function.schema.positional}
+        present = [
+            f"({names[n]} is not None and {names[n]}._edge is not None)"
+            if inputs[n].type.is_optional
+            else f"{names[n]}._edge is not None"
+            for n in plan(derivative).inputs
+        ]
+        anyone = " or ".join(present)
+        recorded = ["y", *(owned(a, names[a.name]) for a in function.schema.positional)]
+        anyone = f"({anyone})" if len(present) > 1 else anyone
+        lines += condition([anyone, "(not active.grad_off or STATE.get().grad)"])
+        lines += indent(wrapped(f"{constant(function.base_name)}.node.record(", recorded, ")", 104))
+    return [*lines, "return y  # type: ignore[no-any-return]"]
+
+
+def _arrays(function: NativeFunction, names: Mapping[str, str]) -> list[str]:
+    return [
         _read(a, names[a.name], "_array") if a.type.is_tensor else names[a.name] for a in function.schema.positional
     ]
+
+
+def _kernel_call(context: CodegenContext, function: NativeFunction, names: Mapping[str, str]) -> list[str]:
     return [
-        *wrapped(f"r = t.{context.slot_name(function)}(", arguments, ")", 108),
+        *wrapped(f"r = t.{context.slot_name(function)}(", _arrays(function, names), ")", 108),
         "if r.__class__ is not t.array_class:",
         "    r = t.as_array(r)",
     ]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
-from tensorplay_core.codegen.conflicts import Member
 from tensorplay_core.codegen.context import (
     BODY_CHECKS,
     HEADER,
@@ -32,6 +32,7 @@ from tensorplay_core.codegen.signatures import (
     takes_requires_grad,
 )
 from tensorplay_core.codegen.targets import inplace_flag
+from tensorplay_core.codegen.targets.choosing import Overload, choosing, own_functions
 from tensorplay_core.codegen.targets.fast_path import fast_body, return_lines, slow_call
 
 NAME = "functional"
@@ -49,9 +50,9 @@ _IMPORTS = {
     "call": "from tensorplay_core.ops.call import call",
     "binary": "from tensorplay_core.ops.frontend import binary",
     "created": "from tensorplay_core.ops.frontend import created",
-    "pick": "from tensorplay_core.ops.frontend import pick",
     "second_name": "from tensorplay_core.ops.frontend import second_name",
     "spread": "from tensorplay_core.ops.frontend import spread",
+    "OverloadSet": "from tensorplay_core.ops.overload_set import OverloadSet",
     "scalar_like": "from tensorplay_core.ops.typing_rules import scalar_like",
     "Tensor": "from tensorplay_core.tensor.tensor import Tensor",
     "prune": "from tensorplay_core.tensor.version import prune",
@@ -133,7 +134,7 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
         constants = [constant(f.base_name) for g in found for f in context.overloads(g)]
         module = Module(context, family, names, constants)
         for function in found:
-            module.blocks.append(_function(module, function))
+            module.blocks += _function(module, function)
             module.blocks += [[f"{alias} = {function.name}"] for alias in _aliases(context, function)]
         doc = f"The {family} functions. A function's first part is its fast path; see ops/call.py for the slow one."
         yield f"_generated_functional_{family}.py", module.text(doc)
@@ -311,7 +312,8 @@ def _wrapped_text(text: list[str]) -> list[str]:
     return result
 
 
-def _function(module: Module, function: NativeFunction) -> list[str]:
+def _function(module: Module, function: NativeFunction) -> list[list[str]]:
+    """Returns a function as blocks of a module: one, or those of its overloads and itself."""
     context = module.context
     overloads = context.overloads(function)
     if len(overloads) > 1:
@@ -319,7 +321,7 @@ def _function(module: Module, function: NativeFunction) -> list[str]:
     sig = signature(function)
     body = doc_lines(context, function, sig)
     body += module.body(lambda names: _statements(context, function, sig, names), _parameters(function, sig))
-    return [*wrapped(f"def {function.name}(", list(sig.parameters), f") -> {sig.returns}:"), *indent(body)]
+    return [[*wrapped(f"def {function.name}(", list(sig.parameters), f") -> {sig.returns}:"), *indent(body)]]
 
 
 def _parameters(function: NativeFunction, sig: Signature) -> dict[str, str]:
@@ -367,9 +369,9 @@ def _creation(function: NativeFunction, names: Mapping[str, str]) -> list[str]:
     return [f"return created({constant(function.base_name)}, {', '.join(arguments)})"]
 
 
-def _overloaded(module: Module, overloads: tuple[NativeFunction, ...]) -> list[str]:
+def _overloaded(module: Module, overloads: tuple[NativeFunction, ...]) -> list[list[str]]:
     context, name = module.context, overloads[0].name
-    result, text = [], []
+    result, text, choices = [], [], []
     for function in overloads:
         sig = signature(function, numbers=False)
         result += ["@overload", *wrapped(f"def {name}(", list(sig.parameters), f") -> {sig.returns}: ...")]
@@ -377,14 +379,21 @@ def _overloaded(module: Module, overloads: tuple[NativeFunction, ...]) -> list[s
             f"{function.short_name}({joined(sig.parameters)}) -> {sig.returns}", "",
             *_described(function, sig).splitlines(), "",
         ]  # fmt: skip
+        sig = signature(function)
+        statements = partial(_statements, context, function, sig)
+        choices.append(Overload(function.base_name, sig, _parameters(function, sig), statements))
     text = [*text[:-1], *_example_lines(*overloads), ""]
     body = docstring([f"{_place(context, overloads[0])}.{text[0]}", *_wrapped_text(text[1:])])
-    outs = [f.schema.overload for f in overloads if f.out]
-    members = [Member(f.schema, f.base_name, f.out, f, False) for f in overloads]
-    fast = next((f for f in overloads if context.is_fast(f)), None)
+    fast = next((f for f in overloads if context.is_fast(f) and _has_one_form(context, f)), None)
     names = signature(fast).names if fast is not None else {}
-    body += module.body(lambda names: [*_plain_call(context, fast, names), *picking(name, members, outs)], dict(names))
-    return [*result, f"def {name}(*args: Any, **kwargs: Any) -> Any:", *indent(body)]
+    body += module.body(lambda names: [*_plain_call(context, fast, names), *choosing(name)], dict(names))
+    own = own_functions(module.body, name, choices, [f.schema.overload for f in overloads if f.out])
+    return [*own, [*result, f"def {name}(*args: Any, **kwargs: Any) -> Any:", *indent(body)]]
+
+
+def _has_one_form(context: CodegenContext, function: NativeFunction) -> bool:
+    """Whether a call without keywords means a record, and has one form only: no positional argument may be left out."""
+    return context.is_told_apart(function) and all(a.default is None for a in function.schema.positional)
 
 
 def _plain_call(context: CodegenContext, function: NativeFunction | None, names: Mapping[str, str]) -> list[str]:
@@ -400,17 +409,4 @@ def _plain_call(context: CodegenContext, function: NativeFunction | None, names:
     ]
 
 
-def picking(name: str, members: list[Member], outs: list[str]) -> list[str]:
-    """Returns the statement that chooses among overloads and calls the one that is meant."""
-    arguments = [f'"{name}"', _tuple([constant(m.label) for m in members]), "args", "kwargs"]
-    if outs:
-        arguments.append(_tuple([f'"{overload}"' for overload in outs]))
-    return [line for line in wrapped("return pick(", arguments, ")", 116) if line]
-
-
-def _tuple(items: list[str]) -> str:
-    one = f"({', '.join(items)}{',' if len(items) == 1 else ''})"
-    return one if len(one) <= 108 else "\n".join(wrapped("(", [f"    {item}" for item in items], "    )", 0))
-
-
-__all__ = ["NAME", "Module", "doc_lines", "generate", "is_generated", "is_public", "picking"]
+__all__ = ["NAME", "Module", "doc_lines", "generate", "is_generated", "is_public"]
