@@ -105,17 +105,21 @@ def _scattering(xp: Any, support: Support, combined: Combined, counted: Counted)
     def places_of(shape: tuple[int, ...], dim: int, index: Any) -> Any:
         """Where in C order the elements are that an index along one dim names."""
         shape = shape or (1,)
-        index = cast(xp.reshape(index, index.shape or (1,)), int64)
+        index = xp.reshape(index, index.shape or (1,))
+        index = index if index.dtype == int64 else cast(index, int64)
         ndim = len(shape)
         dim = dim + ndim if dim < 0 else dim
         size = shape[dim]
-        low, high = int(xp.min(index)), int(xp.max(index))
+        # Of unsigned numbers a negative one is the largest, so that one pass over the index says it all.
+        fits = support.numpy_rules and int(index.view("uint64").max()) < size
+        low, high = (0, 0) if fits else (int(xp.min(index)), int(xp.max(index)))
         if low < -size or high >= size:
             worst = high if high - size >= -size - low else low
             valid = f"valid: {-size} to {size - 1}" if size else "that dim is empty"
             raise DimError(f"scatter_reduce: index {worst} is out of bounds for dim {dim} of size {size} ({valid})")
         index = xp.where(index < 0, index + size, index) if low < 0 else index
-        total = index * math.prod(shape[dim + 1 :])
+        inner = math.prod(shape[dim + 1 :])
+        total = index if inner == 1 else index * inner
         for d in range(ndim):
             if d != dim and index.shape[d] > 1:
                 along = xp.arange(index.shape[d], dtype=int64) * math.prod(shape[d + 1 :])

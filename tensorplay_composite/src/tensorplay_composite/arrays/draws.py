@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tensorplay_composite.arrays._support import Kernels, Support, dtype_name
+from tensorplay_composite.arrays._support import Kernels, Support, name_of
 from tensorplay_composite.arrays.random import HostRandom
 from tensorplay_core.errors import DTypeError, ValueRangeError, fix
 from tensorplay_core.ops.shapes_random import random_interval
@@ -41,7 +41,7 @@ def place_of(xp: Any, support: Support) -> Place:
     cast, asarray, fetch = support.cast, xp.asarray, getattr(xp, "asnumpy", None)
 
     def upload(host: Any, dtype: Any) -> Any:
-        return cast(asarray(host), dtype) if dtype_name(dtype) != host.dtype.name else asarray(host)
+        return asarray(host) if host.dtype == dtype or name_of(dtype) == host.dtype.name else cast(asarray(host), dtype)
 
     def write(array: Any, host: Any) -> Any:
         if not support.mutable:
@@ -54,7 +54,7 @@ def place_of(xp: Any, support: Support) -> Place:
 
         return fetch(array) if fetch is not None else numpy.asarray(array)
 
-    return Place(upload, write, host_of, dtype_name, support.int64)
+    return Place(upload, write, host_of, name_of, support.int64)
 
 
 def kernels(place: Place, source: HostRandom) -> Kernels:
@@ -154,7 +154,8 @@ def from_tensors(place: Place, source: HostRandom) -> Kernels:
 
         chances = host(self).astype("float64")
         rows = chances.reshape((-1, chances.shape[-1]))
-        check_rows(rows, num_samples, replacement)
+        if not replacement or not fit(rows):
+            check_rows(rows, num_samples, replacement)
         drawn = (generator or source).picks(rows, num_samples, replacement, _index(self))
         return upload(numpy.asarray(drawn.reshape((*chances.shape[:-1], num_samples)), dtype="int64"), place.integer)
 
@@ -176,6 +177,16 @@ def checked(chances: Any, op: str) -> Any:
     if chances.size and not (chances.min() >= 0 and chances.max() <= 1):
         raise ValueRangeError(f"{op}: expected probabilities from 0 to 1, and an element is below, above or NaN")
     return chances
+
+
+def fit(rows: Any) -> bool:
+    """Whether rows are proportional to probabilities, in two passes over them."""
+    import numpy
+
+    if not rows.size or not numpy.minimum.reduce(rows, None) >= 0:
+        return False
+    sums = numpy.add.reduce(rows, 1)
+    return bool(numpy.isfinite(sums).all() and sums.all())
 
 
 def check_rows(rows: Any, count: int, replacement: bool) -> None:

@@ -167,7 +167,8 @@ class HostRandom:
         count_of_rows, width = rows.shape
         offsets = numpy.arange(count_of_rows, dtype="float64")[:, None]
         ends = numpy.cumsum(rows, axis=1)
-        ends = ends / ends[:, -1:] + offsets
+        ends /= ends[:, -1:].copy()
+        ends += offsets
         drawn = numpy.minimum(generator.random((count_of_rows, count)) + offsets, numpy.nextafter(offsets + 1, 0))
         found = numpy.searchsorted(ends.reshape(-1), drawn.reshape(-1), side="right").reshape(drawn.shape)
         return found - numpy.arange(count_of_rows)[:, None] * width

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tensorplay_composite.arrays._support import Kernels, dtype_name
+from tensorplay_composite.arrays._support import Kernels
+from tensorplay_composite.arrays._support import name_of as _name_of
 from tensorplay_core.errors import ValueRangeError, fix
+
+_BLOCK = 1 << 13
+_HOST = frozenset({"float32", "float64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))})
 
 Upload = Callable[[Any, Any], Any]
 
 
-def kernels(upload: Upload, name_of: Callable[[Any], str] = dtype_name) -> Kernels:
+def kernels(upload: Upload, name_of: Callable[[Any], str] = _name_of) -> Kernels:
     """Returns the kernels of a device.
 
     Args:
@@ -19,25 +23,28 @@ def kernels(upload: Upload, name_of: Callable[[Any], str] = dtype_name) -> Kerne
         name_of: the name of a native dtype.
     """
 
-    def divided(start: Any, end: Any, steps: int, whole: bool) -> Any:
-        """Numbers in float64; each half is counted from its own end."""
+    def divided(start: Any, end: Any, steps: int, whole: bool, name: str = "float64") -> Any:
+        """Numbers computed in float64, as those of a dtype; each half is counted from its own end."""
         import numpy
 
         if whole:
             start, end = int(start), int(end)
-        numbers = numpy.arange(steps, dtype="float64")
         if steps < 2:
-            return numbers + start
+            return (numpy.arange(steps, dtype="float64") + start).astype(name)
         step, half = (end - start) / (steps - 1), steps // 2
-        numbers[half:] -= steps - 1
-        numbers *= step
-        numbers[:half] += start
-        numbers[half:] += end
-        return numbers
+        result = numpy.empty(steps, name)
+        for first, last, from_, origin in ((0, half, 0, start), (half, steps, steps - 1, end)):
+            for at in range(first, last, _BLOCK):  # small enough for the fastest memory
+                numbers = numpy.arange(at - from_, min(at + _BLOCK, last) - from_, dtype="float64")
+                numbers *= step
+                numbers += origin
+                result[at : at + len(numbers)] = numbers
+        return result
 
     def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None) -> Any:
-        whole = "int" in name_of(dtype)
-        return upload(truncated(divided(start, end, steps, whole), name_of(dtype)), dtype)
+        name = name_of(dtype)
+        whole = "int" in name
+        return upload(divided(start, end, steps, whole, name if name in _HOST else "float64"), dtype)
 
     def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None) -> Any:
         import numpy
@@ -59,17 +66,31 @@ def kernels(upload: Upload, name_of: Callable[[Any], str] = dtype_name) -> Kerne
     def truncated(numbers: Any, name: str) -> Any:
         return numbers.astype(name) if "int" in name else numbers
 
-    def triangle(row: int, col: int, below: Any, dtype: Any) -> Any:
+    def triangle(row: int, first: Any, last: Any, dtype: Any) -> Any:
+        """Places row by row, of which each has the columns from one number up to another, both of them arrays."""
         import numpy
 
-        rows, columns = numpy.arange(row)[:, None], numpy.arange(col)[None, :]
-        return upload(numpy.stack(numpy.nonzero(below(rows, columns))).astype("int64"), dtype)
+        counts = last - first
+        ends = numpy.cumsum(counts)
+        result = numpy.empty((2, int(ends[-1]) if row else 0), "int64")
+        result[0] = numpy.repeat(numpy.arange(row), counts)
+        result[1] = numpy.arange(result.shape[1])
+        result[1] -= numpy.repeat(ends - counts - first, counts)
+        return upload(result, dtype)
+
+    def columns(row: int, col: int, offset: int) -> Any:
+        """The first column of each row that is right of a diagonal."""
+        import numpy
+
+        return numpy.clip(numpy.arange(row) + offset + 1, 0, col)
 
     def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Any:
-        return triangle(row, col, lambda i, j: j <= i + offset, dtype)
+        last = columns(row, col, offset)
+        return triangle(row, last * 0, last, dtype)
 
     def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Any:
-        return triangle(row, col, lambda i, j: j >= i + offset, dtype)
+        first = columns(row, col, offset - 1)
+        return triangle(row, first, first * 0 + col, dtype)
 
     return {
         "linspace": linspace,

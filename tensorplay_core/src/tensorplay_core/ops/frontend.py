@@ -7,6 +7,7 @@ from typing import Any
 
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.errors import ArgumentError, fix
+from tensorplay_core.ops import direct
 from tensorplay_core.ops.arguments import SCALARS, bind, python_scalar
 from tensorplay_core.ops.call import call
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
@@ -56,7 +57,9 @@ def created(
     if isinstance(out, TensorBase):
         own = {"dtype": out.dtype, "device": out.device}
         kwargs = {name: own.get(name) if value is None else value for name, value in kwargs.items()}
-    result: Tensor = call(op, args, kwargs, out)
+    result: Tensor | None = direct.created(op, args, kwargs) if out is None else None
+    if result is None:
+        result = call(op, args, kwargs, out)
     return result.requires_grad_() if requires_grad else result
 
 

@@ -15,6 +15,7 @@ from tensorplay_core.ops._generated_schemas_random import (
     RANDINT,
 )
 from tensorplay_core.ops.call import call
+from tensorplay_core.ops.frontend import created
 from tensorplay_core.ops.shape_checks import as_ints
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 from tensorplay_core.types.device import Device
@@ -63,8 +64,7 @@ def randint(
     elif high is None:
         low, high = 0, low
     settings = {"generator": generator, "dtype": dtype, "device": device}
-    result: Tensor = call(RANDINT, (low, high, as_ints("randint", size, "size")), settings)
-    return result.requires_grad_() if requires_grad else result
+    return created(RANDINT, (low, high, as_ints("randint", size, "size")), settings, requires_grad)
 
 
 def normal(
@@ -142,8 +142,7 @@ def rand_like(
         >>> tp.rand_like(tp.zeros(2, 3, dtype=tp.float64)).dtype
         tensorplay.float64
     """
-    result: Tensor = call(RAND, (input.shape,), _settings("rand_like", input, dtype, device, generator))
-    return result.requires_grad_() if requires_grad else result
+    return created(RAND, (input.shape,), _settings("rand_like", input, dtype, device, generator), requires_grad)
 
 
 def randn_like(
@@ -161,8 +160,7 @@ def randn_like(
         >>> tp.randn_like(tp.zeros(2, 3)).shape
         (2, 3)
     """
-    result: Tensor = call(RANDN, (input.shape,), _settings("randn_like", input, dtype, device, generator))
-    return result.requires_grad_() if requires_grad else result
+    return created(RANDN, (input.shape,), _settings("randn_like", input, dtype, device, generator), requires_grad)
 
 
 def randint_like(
@@ -186,5 +184,4 @@ def randint_like(
     """
     first, last = (0, low) if high is None else (low, high)
     settings = _settings("randint_like", input, dtype, device, generator)
-    result: Tensor = call(RANDINT, (first, last, input.shape), settings)
-    return result.requires_grad_() if requires_grad else result
+    return created(RANDINT, (first, last, input.shape), settings, requires_grad)
