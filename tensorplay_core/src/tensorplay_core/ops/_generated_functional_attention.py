@@ -303,7 +303,10 @@ def _attention(
             n1 = key._edge
             n2 = value._edge
             n3 = None if attn_mask is None else attn_mask._edge
-            if (n0 is not None or n1 is not None or n2 is not None or n3 is not None) and (not active.grad_off or STATE.get().grad):
+            if (
+                (n0 is not None or n1 is not None or n2 is not None or n3 is not None)
+                and (not active.grad_off or STATE.get().grad)
+            ):
                 y._edge = n = _ATTENTION.node()
                 n.number = next_number()
                 n.edges = (n0, n1, n2, n3)

@@ -901,7 +901,10 @@ def _cdist_backward(grad_output: Tensor, x1: Tensor, x2: Tensor, p: float, cdist
             n1 = x1._edge
             n2 = x2._edge
             n3 = cdist._edge
-            if (n0 is not None or n1 is not None or n2 is not None or n3 is not None) and (not active.grad_off or STATE.get().grad):
+            if (
+                (n0 is not None or n1 is not None or n2 is not None or n3 is not None)
+                and (not active.grad_off or STATE.get().grad)
+            ):
                 y._edge = n = _CDIST_BACKWARD.node()
                 n.number = next_number()
                 n.edges = (n0, n1, n2, n3)

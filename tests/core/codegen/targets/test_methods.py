@@ -88,7 +88,8 @@ def test_every_method_has_a_stub_with_its_signature(ours: CodegenContext) -> Non
         overloads = typing.get_overloads(method)
         found = [of_stub(node) for node in stubs()[name]]
         if overloads:
-            records = [f for f in ours.contract.functions if name in (f.name, *f.aliases)]
+            found_by = [f for f in ours.contract.functions if name in (f.name, *f.aliases)]
+            records = ours.overloads(found_by[0]) if found_by else ()
             offered = (
                 [each for f, each in zip(records, overloads, strict=True) if f.is_method] if records else overloads
             )

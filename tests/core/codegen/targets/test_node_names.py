@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import keyword
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -106,7 +105,8 @@ def test_the_gradient_of_one_of_several_results_is_grad(package: Callable[..., A
 
 def test_most_records_stay_as_they_are(ours: CodegenContext) -> None:
     for derivative in ours.contract.derivatives:
-        if not any(keyword.iskeyword(a.name) for a in derivative.schema.arguments):
+        reserved = {"from", "nan"}  # of random_ and nan_to_num: a keyword, and a name of the formulas' own
+        if not reserved & {a.name for a in derivative.schema.arguments}:
             assert apart(derivative, {"F", "H"}) == (derivative, {})
 
 

@@ -91,10 +91,10 @@ def _returning(function: str, arguments: list[str]) -> list[str]:
     return [f"{first}  # type: ignore[no-any-return]", *rest]
 
 
-def condition(conditions: list[str]) -> list[str]:
+def condition(conditions: list[str], width: int = 112) -> list[str]:
     """Returns the head of an ``if``, one condition a line where they do not fit on one."""
     one = f"if {' and '.join(conditions)}:"
-    if len(one) <= 112:
+    if len(one) <= width:
         return [one]
     return ["if (", f"    {conditions[0]}", *(f"    and {c}" for c in conditions[1:]), "):"]
 
@@ -217,7 +217,7 @@ def _result(
     lines += [f"{edges[name]} = {_read(arguments[name], names[name], '_edge')}" for name in node.inputs]
     present = " or ".join(f"{edge} is not None" for edge in edges.values())
     present = f"({present})" if len(edges) > 1 else present
-    lines.append(f"if {present} and (not active.grad_off or STATE.get().grad):")
+    lines += condition([present, "(not active.grad_off or STATE.get().grad)"], 104)
     lines += indent(_attach(node, function, names, edges))
     return [*lines, "else:", *indent(["y._edge = None", *inference]), "return y"]
 
