@@ -77,7 +77,11 @@ def softplus(input: Tensor, beta: Number = 1, threshold: Number = 20, *, out: Te
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
-                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]), beta, threshold)
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    beta,
+                    threshold,
+                )
             else:
                 y._edge = None
                 if active.inference and STATE.get().inference:
@@ -313,7 +317,10 @@ def leaky_relu(input: Tensor, negative_slope: Number = 0.01, *, out: Tensor | No
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
-                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]), negative_slope)
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    negative_slope,
+                )
             else:
                 y._edge = None
                 if active.inference and STATE.get().inference:
@@ -500,7 +507,11 @@ def hardtanh(input: Tensor, min_val: Number = -1, max_val: Number = 1, *, out: T
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
-                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]), min_val, max_val)
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    min_val,
+                    max_val,
+                )
             else:
                 y._edge = None
                 if active.inference and STATE.get().inference:

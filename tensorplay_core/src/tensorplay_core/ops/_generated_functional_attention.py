@@ -370,7 +370,13 @@ def _attention_backward(
                 scale,
             )
             if (
-                (grad_out._edge is not None or query._edge is not None or key._edge is not None or value._edge is not None or (attn_mask is not None and attn_mask._edge is not None))
+                (
+                    grad_out._edge is not None
+                    or query._edge is not None
+                    or key._edge is not None
+                    or value._edge is not None
+                    or (attn_mask is not None and attn_mask._edge is not None)
+                )
                 and (not active.grad_off or STATE.get().grad)
             ):
                 _ATTENTION_BACKWARD.node.record(y, grad_out, query, key, value, attn_mask, is_causal, scale)

@@ -68,7 +68,9 @@ def lerp(input: Tensor | Number, end: Tensor | Number, weight: Tensor | Number, 
                 n.type = o
                 n.shape = r.shape
                 n.saved = (
-                    (input._array, t, n0, v := input._version or version_of(input), v[0]) if n2 is not None else None,
+                    (input._array, t, n0, v := input._version or version_of(input), v[0])
+                    if n2 is not None
+                    else None,
                     (end._array, t, n1, v := end._version or version_of(end), v[0]) if n2 is not None else None,
                     (weight._array, t, n2, v := weight._version or version_of(weight), v[0])
                     if n0 is not None or n1 is not None

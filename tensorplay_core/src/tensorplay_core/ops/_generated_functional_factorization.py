@@ -167,7 +167,12 @@ def linalg_solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None 
                 n.edges = (n0, n1)
                 n.type = o
                 n.shape = r.shape
-                n.saved = ((A._array, t, n0, v := A._version or version_of(A), v[0]), (r, o, None, w, 0), A.ndim, left)
+                n.saved = (
+                    (A._array, t, n0, v := A._version or version_of(A), v[0]),
+                    (r, o, None, w, 0),
+                    A.ndim,
+                    left,
+                )
             else:
                 y._edge = None
                 if active.inference and STATE.get().inference:
@@ -596,7 +601,10 @@ def _linalg_pinv__atol_rtol_float(
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
-                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]), (r, o, None, w, 0))
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    (r, o, None, w, 0),
+                )
             else:
                 y._edge = None
                 if active.inference and STATE.get().inference:

@@ -80,8 +80,12 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
                 n.type = o
                 n.shape = r.shape
                 n.saved = (
-                    (input._array, t, n0, v := input._version or version_of(input), v[0]) if n1 is not None else None,
-                    (other._array, t, n1, v := other._version or version_of(other), v[0]) if n0 is not None else None,
+                    (input._array, t, n0, v := input._version or version_of(input), v[0])
+                    if n1 is not None
+                    else None,
+                    (other._array, t, n1, v := other._version or version_of(other), v[0])
+                    if n0 is not None
+                    else None,
                     other.shape,
                     input.shape,
                 )
@@ -132,8 +136,12 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
                 n.type = o
                 n.shape = r.shape
                 n.saved = (
-                    (input._array, t, n0, v := input._version or version_of(input), v[0]) if n1 is not None else None,
-                    (mat2._array, t, n1, v := mat2._version or version_of(mat2), v[0]) if n0 is not None else None,
+                    (input._array, t, n0, v := input._version or version_of(input), v[0])
+                    if n1 is not None
+                    else None,
+                    (mat2._array, t, n1, v := mat2._version or version_of(mat2), v[0])
+                    if n0 is not None
+                    else None,
                 )
             else:
                 y._edge = None
@@ -181,8 +189,12 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
                 n.type = o
                 n.shape = r.shape
                 n.saved = (
-                    (input._array, t, n0, v := input._version or version_of(input), v[0]) if n1 is not None else None,
-                    (mat2._array, t, n1, v := mat2._version or version_of(mat2), v[0]) if n0 is not None else None,
+                    (input._array, t, n0, v := input._version or version_of(input), v[0])
+                    if n1 is not None
+                    else None,
+                    (mat2._array, t, n1, v := mat2._version or version_of(mat2), v[0])
+                    if n0 is not None
+                    else None,
                 )
             else:
                 y._edge = None
@@ -230,7 +242,9 @@ def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
                 n.type = o
                 n.shape = r.shape
                 n.saved = (
-                    (input._array, t, n0, v := input._version or version_of(input), v[0]) if n1 is not None else None,
+                    (input._array, t, n0, v := input._version or version_of(input), v[0])
+                    if n1 is not None
+                    else None,
                     (vec._array, t, n1, v := vec._version or version_of(vec), v[0]) if n0 is not None else None,
                 )
             else:
@@ -280,7 +294,9 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
                 n.type = o
                 n.shape = r.shape
                 n.saved = (
-                    (input._array, t, n0, v := input._version or version_of(input), v[0]) if n1 is not None else None,
+                    (input._array, t, n0, v := input._version or version_of(input), v[0])
+                    if n1 is not None
+                    else None,
                     (tensor._array, t, n1, v := tensor._version or version_of(tensor), v[0])
                     if n0 is not None
                     else None,
@@ -331,8 +347,12 @@ def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
                 n.type = o
                 n.shape = r.shape
                 n.saved = (
-                    (input._array, t, n0, v := input._version or version_of(input), v[0]) if n1 is not None else None,
-                    (other._array, t, n1, v := other._version or version_of(other), v[0]) if n0 is not None else None,
+                    (input._array, t, n0, v := input._version or version_of(input), v[0])
+                    if n1 is not None
+                    else None,
+                    (other._array, t, n1, v := other._version or version_of(other), v[0])
+                    if n0 is not None
+                    else None,
                 )
             else:
                 y._edge = None
@@ -381,8 +401,12 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
                 n.type = o
                 n.shape = r.shape
                 n.saved = (
-                    (input._array, t, n0, v := input._version or version_of(input), v[0]) if n1 is not None else None,
-                    (vec2._array, t, n1, v := vec2._version or version_of(vec2), v[0]) if n0 is not None else None,
+                    (input._array, t, n0, v := input._version or version_of(input), v[0])
+                    if n1 is not None
+                    else None,
+                    (vec2._array, t, n1, v := vec2._version or version_of(vec2), v[0])
+                    if n0 is not None
+                    else None,
                 )
             else:
                 y._edge = None
@@ -446,8 +470,12 @@ def addmm(
                 n.type = o
                 n.shape = r.shape
                 n.saved = (
-                    (mat1._array, t, n1, v := mat1._version or version_of(mat1), v[0]) if n2 is not None else None,
-                    (mat2._array, t, n2, v := mat2._version or version_of(mat2), v[0]) if n1 is not None else None,
+                    (mat1._array, t, n1, v := mat1._version or version_of(mat1), v[0])
+                    if n2 is not None
+                    else None,
+                    (mat2._array, t, n2, v := mat2._version or version_of(mat2), v[0])
+                    if n1 is not None
+                    else None,
                     beta,
                     alpha,
                 )

@@ -263,7 +263,11 @@ def _standardize(
                 eps,
             )
             if (
-                (input._edge is not None or (weight is not None and weight._edge is not None) or (bias is not None and bias._edge is not None))
+                (
+                    input._edge is not None
+                    or (weight is not None and weight._edge is not None)
+                    or (bias is not None and bias._edge is not None)
+                )
                 and (not active.grad_off or STATE.get().grad)
             ):
                 _STANDARDIZE.node.record(y, input, weight, bias, tuple(dim), eps)
@@ -318,7 +322,13 @@ def _standardize_backward(
                 output_mask,
             )
             if (
-                (grad_out._edge is not None or input._edge is not None or mean._edge is not None or var._edge is not None or (weight is not None and weight._edge is not None))
+                (
+                    grad_out._edge is not None
+                    or input._edge is not None
+                    or mean._edge is not None
+                    or var._edge is not None
+                    or (weight is not None and weight._edge is not None)
+                )
                 and (not active.grad_off or STATE.get().grad)
             ):
                 _STANDARDIZE_BACKWARD.node.record(

@@ -199,8 +199,12 @@ def mul(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = 
                 n.type = o
                 n.shape = r.shape
                 n.saved = (
-                    (input._array, t, n0, v := input._version or version_of(input), v[0]) if n1 is not None else None,
-                    (other._array, t, n1, v := other._version or version_of(other), v[0]) if n0 is not None else None,
+                    (input._array, t, n0, v := input._version or version_of(input), v[0])
+                    if n1 is not None
+                    else None,
+                    (other._array, t, n1, v := other._version or version_of(other), v[0])
+                    if n0 is not None
+                    else None,
                 )
             else:
                 y._edge = None
@@ -238,7 +242,9 @@ def _div__default(input: Tensor | Number, other: Tensor | Number, *, out: Tensor
                 n.type = o
                 n.shape = r.shape
                 n.saved = (
-                    (input._array, t, n0, v := input._version or version_of(input), v[0]) if n1 is not None else None,
+                    (input._array, t, n0, v := input._version or version_of(input), v[0])
+                    if n1 is not None
+                    else None,
                     (other._array, t, n1, v := other._version or version_of(other), v[0]),
                 )
             else:
@@ -315,7 +321,9 @@ def div(*args: Any, **kwargs: Any) -> Any:
                     n.type = o
                     n.shape = r.shape
                     n.saved = (
-                        (input._array, t, n0, v := input._version or version_of(input), v[0]) if n1 is not None else None,
+                        (input._array, t, n0, v := input._version or version_of(input), v[0])
+                        if n1 is not None
+                        else None,
                         (other._array, t, n1, v := other._version or version_of(other), v[0]),
                     )
                 else:
@@ -1165,7 +1173,10 @@ def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
-                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]), (r, o, None, w, 0))
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    (r, o, None, w, 0),
+                )
             else:
                 y._edge = None
                 if active.inference and STATE.get().inference:

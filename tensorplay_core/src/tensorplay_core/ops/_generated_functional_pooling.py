@@ -616,7 +616,9 @@ def avg_pool2d_backward(
                 n.type = o
                 n.shape = r.shape
                 n.saved = (
-                    (input._array, t, n1, v := input._version or version_of(input), v[0]) if n1 is not None else None,
+                    (input._array, t, n1, v := input._version or version_of(input), v[0])
+                    if n1 is not None
+                    else None,
                     kernel_size if kernel_size.__class__ is int else tuple(kernel_size),
                     stride if stride.__class__ is int else tuple(stride),
                     padding if padding.__class__ is int else tuple(padding),
@@ -762,7 +764,9 @@ def avg_pool3d_backward(
                 n.type = o
                 n.shape = r.shape
                 n.saved = (
-                    (input._array, t, n1, v := input._version or version_of(input), v[0]) if n1 is not None else None,
+                    (input._array, t, n1, v := input._version or version_of(input), v[0])
+                    if n1 is not None
+                    else None,
                     kernel_size if kernel_size.__class__ is int else tuple(kernel_size),
                     stride if stride.__class__ is int else tuple(stride),
                     padding if padding.__class__ is int else tuple(padding),

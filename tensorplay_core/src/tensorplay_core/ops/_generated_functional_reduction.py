@@ -178,7 +178,10 @@ def _max__default(input: Tensor) -> Tensor:
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
-                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]), (r, o, None, w, 0))
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    (r, o, None, w, 0),
+                )
             else:
                 y._edge = None
                 if active.inference and STATE.get().inference:
@@ -316,7 +319,10 @@ def _min__default(input: Tensor) -> Tensor:
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
-                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]), (r, o, None, w, 0))
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    (r, o, None, w, 0),
+                )
             else:
                 y._edge = None
                 if active.inference and STATE.get().inference:

@@ -425,8 +425,12 @@ def remainder(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | N
                 n.type = o
                 n.shape = r.shape
                 n.saved = (
-                    (input._array, t, n0, v := input._version or version_of(input), v[0]) if n1 is not None else None,
-                    (other._array, t, n1, v := other._version or version_of(other), v[0]) if n1 is not None else None,
+                    (input._array, t, n0, v := input._version or version_of(input), v[0])
+                    if n1 is not None
+                    else None,
+                    (other._array, t, n1, v := other._version or version_of(other), v[0])
+                    if n1 is not None
+                    else None,
                 )
             else:
                 y._edge = None
@@ -479,8 +483,12 @@ def fmod(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None =
                 n.type = o
                 n.shape = r.shape
                 n.saved = (
-                    (input._array, t, n0, v := input._version or version_of(input), v[0]) if n1 is not None else None,
-                    (other._array, t, n1, v := other._version or version_of(other), v[0]) if n1 is not None else None,
+                    (input._array, t, n0, v := input._version or version_of(input), v[0])
+                    if n1 is not None
+                    else None,
+                    (other._array, t, n1, v := other._version or version_of(other), v[0])
+                    if n1 is not None
+                    else None,
                 )
             else:
                 y._edge = None
@@ -545,8 +553,12 @@ def clamp(
                 n.shape = r.shape
                 n.saved = (
                     (input._array, t, n0, v := input._version or version_of(input), v[0]),
-                    (min._array, t, n1, v := min._version or version_of(min), v[0]) if min is not None else None,
-                    (max._array, t, n2, v := max._version or version_of(max), v[0]) if max is not None else None,
+                    (min._array, t, n1, v := min._version or version_of(min), v[0])
+                    if min is not None
+                    else None,
+                    (max._array, t, n2, v := max._version or version_of(max), v[0])
+                    if max is not None
+                    else None,
                 )
             else:
                 y._edge = None
@@ -751,8 +763,12 @@ def copysign(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | No
                 n.type = o
                 n.shape = r.shape
                 n.saved = (
-                    (input._array, t, n0, v := input._version or version_of(input), v[0]) if n0 is not None else None,
-                    (other._array, t, n1, v := other._version or version_of(other), v[0]) if n0 is not None else None,
+                    (input._array, t, n0, v := input._version or version_of(input), v[0])
+                    if n0 is not None
+                    else None,
+                    (other._array, t, n1, v := other._version or version_of(other), v[0])
+                    if n0 is not None
+                    else None,
                 )
             else:
                 y._edge = None

@@ -683,7 +683,10 @@ def _median__default(input: Tensor) -> Tensor:
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
-                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]), (r, o, None, w, 0))
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    (r, o, None, w, 0),
+                )
             else:
                 y._edge = None
                 if active.inference and STATE.get().inference:

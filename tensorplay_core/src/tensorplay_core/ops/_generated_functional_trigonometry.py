@@ -538,8 +538,12 @@ def hypot(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None 
                 n.type = o
                 n.shape = r.shape
                 n.saved = (
-                    (input._array, t, n0, v := input._version or version_of(input), v[0]) if n0 is not None else None,
-                    (other._array, t, n1, v := other._version or version_of(other), v[0]) if n1 is not None else None,
+                    (input._array, t, n0, v := input._version or version_of(input), v[0])
+                    if n0 is not None
+                    else None,
+                    (other._array, t, n1, v := other._version or version_of(other), v[0])
+                    if n1 is not None
+                    else None,
                     (r, o, None, w, 0),
                 )
             else:

@@ -39,7 +39,10 @@ def lerp_(input: Tensor, end: Tensor | Number, weight: Tensor | Number) -> Tenso
             and t is weight._type
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._edge is None and end._edge is None and weight._edge is None or active.grad_off and not STATE.get().grad)
+            and (
+                input._edge is None and end._edge is None and weight._edge is None
+                or active.grad_off and not STATE.get().grad
+            )
             and (end._array.shape == input._array.shape or not end._array.shape)
             and (weight._array.shape == input._array.shape or not weight._array.shape)
         ):
@@ -73,7 +76,10 @@ def addcmul_(input: Tensor, tensor1: Tensor | Number, tensor2: Tensor | Number, 
             and value == 1
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._edge is None and tensor1._edge is None and tensor2._edge is None or active.grad_off and not STATE.get().grad)
+            and (
+                input._edge is None and tensor1._edge is None and tensor2._edge is None
+                or active.grad_off and not STATE.get().grad
+            )
             and (tensor1._array.shape == input._array.shape or not tensor1._array.shape)
             and (tensor2._array.shape == input._array.shape or not tensor2._array.shape)
         ):
@@ -107,7 +113,10 @@ def addcdiv_(input: Tensor, tensor1: Tensor | Number, tensor2: Tensor | Number, 
             and value == 1
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._edge is None and tensor1._edge is None and tensor2._edge is None or active.grad_off and not STATE.get().grad)
+            and (
+                input._edge is None and tensor1._edge is None and tensor2._edge is None
+                or active.grad_off and not STATE.get().grad
+            )
             and (tensor1._array.shape == input._array.shape or not tensor1._array.shape)
             and (tensor2._array.shape == input._array.shape or not tensor2._array.shape)
         ):

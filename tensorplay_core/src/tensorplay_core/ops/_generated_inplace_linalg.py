@@ -36,7 +36,10 @@ def addmm_(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha
             and alpha == 1
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._edge is None and mat1._edge is None and mat2._edge is None or active.grad_off and not STATE.get().grad)
+            and (
+                input._edge is None and mat1._edge is None and mat2._edge is None
+                or active.grad_off and not STATE.get().grad
+            )
             and (mat1._array.shape == input._array.shape or not mat1._array.shape)
             and (mat2._array.shape == input._array.shape or not mat2._array.shape)
         ):
@@ -65,7 +68,10 @@ def baddbmm_(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1,
             and alpha == 1
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._edge is None and batch1._edge is None and batch2._edge is None or active.grad_off and not STATE.get().grad)
+            and (
+                input._edge is None and batch1._edge is None and batch2._edge is None
+                or active.grad_off and not STATE.get().grad
+            )
             and (batch1._array.shape == input._array.shape or not batch1._array.shape)
             and (batch2._array.shape == input._array.shape or not batch2._array.shape)
         ):
@@ -94,7 +100,10 @@ def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: 
             and alpha == 1
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._edge is None and mat._edge is None and vec._edge is None or active.grad_off and not STATE.get().grad)
+            and (
+                input._edge is None and mat._edge is None and vec._edge is None
+                or active.grad_off and not STATE.get().grad
+            )
             and (mat._array.shape == input._array.shape or not mat._array.shape)
             and (vec._array.shape == input._array.shape or not vec._array.shape)
         ):

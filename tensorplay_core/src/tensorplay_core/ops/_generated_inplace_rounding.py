@@ -297,7 +297,10 @@ def clamp_(input: Tensor, min: Tensor | Number | None = None, max: Tensor | Numb
             and t is max._type
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
-            and (input._edge is None and min._edge is None and max._edge is None or active.grad_off and not STATE.get().grad)
+            and (
+                input._edge is None and min._edge is None and max._edge is None
+                or active.grad_off and not STATE.get().grad
+            )
             and (min._array.shape == input._array.shape or not min._array.shape)
             and (max._array.shape == input._array.shape or not max._array.shape)
         ):

@@ -96,7 +96,16 @@ def condition(conditions: list[str], width: int = 112) -> list[str]:
     one = f"if {' and '.join(conditions)}:"
     if len(one) <= width:
         return [one]
-    return ["if (", f"    {conditions[0]}", *(f"    and {c}" for c in conditions[1:]), "):"]
+    parts = [line for i, one in enumerate(conditions) for line in _alternatives("and " * (i > 0), one, width)]
+    return ["if (", *indent(parts), "):"]
+
+
+def _alternatives(head: str, one: str, width: int) -> list[str]:
+    """Returns a condition as one line, or, of several in parentheses that are too long, as one line each."""
+    if len(one) <= width - 12 or not one.startswith("("):
+        return [f"{head}{one}"]
+    first, *others = re.split(r" or (?![^(]*\))", one[1:-1])
+    return [f"{head}(", f"    {first}", *(f"    or {other}" for other in others), ")"]
 
 
 def scalar_lines(function: NativeFunction, names: Mapping[str, str]) -> list[str]:
@@ -253,7 +262,7 @@ def _attach(node: Plan, function: NativeFunction, names: Mapping[str, str], edge
         f"n.edges = ({', '.join(every)}{',' if len(every) == 1 else ''})",
         "n.type = o",
         "n.shape = r.shape",
-        *tuple_lines("n.saved = ", items, 104),
+        *tuple_lines("n.saved = ", items, 96),
     ]
 
 
