@@ -62,7 +62,16 @@ def sums(general: Kernels) -> Kernels:
             return divide(result, as_count(count, dtype), result)
         return general_mean(self, dim, keepdim)
 
-    return {"sum": sum, "mean": mean} if _HAS_ELLIPSIS else {}
+    general_nansum = general["nansum"]
+
+    def nansum(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
+        if self.dtype is single or self.dtype is double:
+            result = sum(self, dim, keepdim)
+            if not (result != result).any():  # a NaN would have reached the sum
+                return result
+        return general_nansum(self, dim, keepdim)
+
+    return {"sum": sum, "mean": mean, "nansum": nansum} if _HAS_ELLIPSIS else {}
 
 
 @quietly

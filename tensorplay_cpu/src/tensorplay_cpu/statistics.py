@@ -14,6 +14,8 @@ from tensorplay_composite.arrays import Kernels, quietly
 
 LONG = 32
 """The length from which on the rows of a product are folded."""
+LANES = 1024
+"""The length of the rows that a large product over everything is made of: their products are vectors."""
 _HAS_ELLIPSIS = np.lib.NumpyVersion(np.__version__) >= "2.3.0"
 
 
@@ -34,11 +36,20 @@ def reductions(general: Kernels) -> Kernels:
         if self.ndim and (self.dtype is single or self.dtype is double):
             axis = _axis(dim)
             if axis is None:
-                self = self.reshape((1,) * (self.ndim - 1) + (-1,))
+                flat, ones = self.reshape(-1), (1,) * (self.ndim - 1)
+                self = (in_lanes(flat) if flat.size >= 4 * LANES else flat).reshape((*ones, -1))
             if axis is None or axis in (-1, self.ndim - 1):
                 self = folded(self)
             return product(self, axis, None, keepdims=keepdim, out=...)
         return general_prod(self, dim, keepdim)
+
+    def in_lanes(flat: Any) -> Any:
+        """As many products as a row has elements, and those that fill no row multiplied into the first of them."""
+        rest = flat.size % LANES
+        products = product(flat[: flat.size - rest].reshape(-1, LANES), 0)
+        if rest:
+            np.multiply(products[:rest], flat[flat.size - rest :], products[:rest])
+        return products
 
     def folded(rows: Any) -> Any:
         """Products of the halves of long rows, which are vectors where a row alone is one product after the other."""

@@ -30,6 +30,33 @@ def test_the_second_gradient_of_a_product_at_zeros():
     assert tp.autograd.grad(g[0], x)[0].tolist() == [0, 3, 0]
 
 
+def test_a_product_too_small_to_divide_gives_each_the_product_of_the_others():
+    assert gradient(tp.prod, [1e-200, 1e-200, 1e200])[1].tolist() == [1, 1, 0]
+    assert gradient(tp.prod, [1e200, 1e200, 1e-200])[1].tolist() == [1, 1, math.inf]
+
+
+def test_rows_of_products_with_and_without_a_zero():
+    assert gradient(lambda x: x.prod(1), [[2.0, 3.0], [0.0, 4.0]])[1].tolist() == [[3, 2], [4, 0]]
+    x, g = gradient(lambda x: x.prod(1), [[2.0, 4.0], [8.0, 4.0]])
+    assert g.tolist() == [[4, 2], [4, 8]]
+    assert tp.autograd.grad(g.sum(), x)[0].tolist() == [[1, 1], [1, 1]]
+
+
+def test_a_product_without_data_has_a_gradient_without_data():
+    x = tp.zeros(2, 3, device="meta", requires_grad=True)
+    assert tp.autograd.grad(x.prod(), x)[0].shape == (2, 3)
+
+
+def test_nan_has_no_part_in_the_gradient_of_nansum():
+    assert gradient(lambda x: x.nansum() ** 2, [1.0, math.nan, 2.0])[1].tolist() == [6, 0, 6]
+    assert gradient(lambda x: x.nansum(1), [[math.nan, math.nan]], [math.inf])[1].tolist() == [[0, 0]]
+
+
+def test_a_running_maximum_in_the_middle_of_a_shape():
+    data = [[[1.0, 5.0], [3.0, 2.0], [0.0, 9.0]]]
+    assert gradient(lambda x: tp.cummax(x, 1)[0], data)[1].tolist() == [[[1, 2], [2, 0], [0, 1]]]
+
+
 def test_products_over_several_dims():
     x = tp.tensor([[[1.0, 2.0], [3.0, 4.0]], [[0.0, 5.0], [6.0, 7.0]]], requires_grad=True)
     x.prod(dim=(0, 2)).sum().backward()

@@ -27,6 +27,7 @@ DIFFERENT: dict[tuple[str, str], str] = {
     ("bincount", "no weights"): "the dtype is that of the weights, though there are none; PyTorch's is int64",
     **dict.fromkeys([(f"{name}.correction", "((),) {}") for name in ("var", "std", "var_mean", "std_mean")], NO_DIM),
     **dict.fromkeys([(name, "nan, order inf") for name in ("norm", "norm.dtype", "linalg_vector_norm")], NAN_STAYS),
+    ("unique_dim", "slices with nan"): "NaN takes part in the order as the largest; PyTorch leaves it open",
     ("norm.str", "zeros"): "the second gradient at a norm of 0 is 0; PyTorch's is NaN",
     **dict.fromkeys(
         [

@@ -32,6 +32,11 @@ def sums(xp: Any, support: Support) -> Kernels:
         dtype = int64 if what in ("bool", "int", "uint") else self.dtype
         return add_up(self, axis=axis, keepdims=keepdim, dtype=dtype)
 
+    def nansum(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
+        if kind[self.dtype] in ("half", "float"):
+            self = xp.where(xp.isnan(self), asarray(0, dtype=self.dtype), self)
+        return sum(self, dim, keepdim)
+
     def mean(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
         what, axis = kind[self.dtype], dims_of(dim)
         if what not in ("half", "float", "complex"):
@@ -59,7 +64,7 @@ def sums(xp: Any, support: Support) -> Kernels:
         dtype = int64 if what in ("bool", "int", "uint") else self.dtype
         return xp.prod(cast(self, int64) if what == "bool" else self, axis=axis, dtype=dtype, keepdims=keepdim)
 
-    return {"sum": sum, "mean": mean, "prod": prod}
+    return {"sum": sum, "nansum": nansum, "mean": mean, "prod": prod}
 
 
 @quietly

@@ -93,6 +93,7 @@ RULES: dict[str, tuple[str, ...]] = {
         "rsqrt",
         "sum",
         "prod",
+        "nansum",
         "logsumexp",
         "cumsum",
         "cumprod",

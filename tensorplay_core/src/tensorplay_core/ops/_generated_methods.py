@@ -487,6 +487,7 @@ if TYPE_CHECKING:
             keepdim: bool = False,
             *,
             dtype: DType | None = None,
+            out: Tensor | None = None,
             axis: int | Sequence[int] | None = None,
             keepdims: bool | None = None,
         ) -> Tensor: ...

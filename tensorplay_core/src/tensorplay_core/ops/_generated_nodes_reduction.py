@@ -16,6 +16,7 @@ from tensorplay_core.ops._generated_schemas_reduction import (
     MEAN,
     MIN,
     MIN_DIM,
+    NANSUM,
     PROD,
     SUM,
 )
@@ -236,7 +237,7 @@ class AminBackward(Node):
 class ProdBackward(Node):
     """The gradient of ``prod``.
 
-    self: prod_backward(grad, self, dim, keepdim)
+    self: prod_backward(grad, self, result, dim, keepdim)
 
     """
 
@@ -244,12 +245,40 @@ class ProdBackward(Node):
     op = PROD
     kind = SAVING
     saves_input = ("self",)
-    saved_names = ("self", "dim", "keepdim")
+    saved_names = ("self", "result", "dim", "keepdim")
 
     @staticmethod
     def record(result: Any, self: Any, dim: Any, keepdim: Any, *, dtype: Any = None) -> None:
         """Attaches a node to the result of a call."""
         node = ProdBackward()
+        record(node, (self,), result)
+        node.saved = (save(self), save(result, node), dim, keepdim)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, saved_result, dim, keepdim = node.saved
+        self = unpack(saved_self, node, "self", graph)
+        result = unpack(saved_result, node, "result", graph, own=True)
+        return (H.prod_backward(grad, self, result, dim, keepdim),)
+
+
+class NansumBackward(Node):
+    """The gradient of ``nansum``.
+
+    self: nansum_backward(grad, self, dim, keepdim)
+
+    """
+
+    __slots__ = ()
+    op = NANSUM
+    kind = SAVING
+    saves_input = ("self",)
+    saved_names = ("self", "dim", "keepdim")
+
+    @staticmethod
+    def record(result: Any, self: Any, dim: Any, keepdim: Any, *, dtype: Any = None) -> None:
+        """Attaches a node to the result of a call."""
+        node = NansumBackward()
         record(node, (self,), result)
         node.saved = (save(self), dim, keepdim)
 
@@ -257,7 +286,7 @@ class ProdBackward(Node):
         """See the class."""
         saved_self, dim, keepdim = node.saved
         self = unpack(saved_self, node, "self", graph)
-        return (H.prod_backward(grad, self, dim, keepdim),)
+        return (H.nansum_backward(grad, self, dim, keepdim),)
 
 
 class LogsumexpBackward(Node):

@@ -145,6 +145,9 @@ from tensorplay_core.ops.helpers_reduction import (
     logsumexp_backward as logsumexp_backward,
 )
 from tensorplay_core.ops.helpers_reduction import (
+    nansum_backward as nansum_backward,
+)
+from tensorplay_core.ops.helpers_reduction import (
     norm_backward as norm_backward,
 )
 from tensorplay_core.ops.helpers_reduction import (

@@ -52,18 +52,38 @@ def _others(x: Tensor) -> Tensor:
     return before * F.flip(behind, -1)
 
 
-def prod_backward(grad: Tensor, self: Tensor, dim: Dims, keepdim: bool) -> Tensor:
-    """Multiplies the gradient of a product by the product of the other elements, right where some are 0."""
+def _is_normal(product: Tensor) -> bool:
+    """Whether no product is zero, infinite, NaN or below float32's normal numbers; nor is an element, then."""
+    if product.is_meta or not product.numel():
+        return False
+    size = abs(product.detach())
+    return bool(F.all(F.where(size >= 1.2e-38, size < math.inf, False)).item())
+
+
+def prod_backward(grad: Tensor, self: Tensor, result: Tensor, dim: Dims, keepdim: bool) -> Tensor:
+    """Multiplies the gradient of a product by the product of the other elements, right where some are 0.
+
+    Where the product is an ordinary number, no element is 0, and the others are the quotient of the two.
+    """
     shape = self.shape
     if not shape:
         return grad
-    self = self.to(grad.dtype).conj()
+    self = self.to(grad.dtype)
+    if grad.dtype.itemsize > 2 and _is_normal(result):
+        others = restored(result, shape, dim, keepdim) / self
+        return restored(grad, shape, dim, keepdim) * others.conj()
+    self = self.conj()
     reduced = _dims(dim, len(shape))
     kept = [d for d in range(len(shape)) if d not in reduced]
     order = [*kept, *reduced]
     rows = self.permute(order).reshape((*(shape[d] for d in kept), math.prod(shape[d] for d in reduced)))
     others = _others(rows).reshape([shape[d] for d in order]).permute([order.index(d) for d in range(len(shape))])
     return _restored(grad, shape, dim, keepdim) * others
+
+
+def nansum_backward(grad: Tensor, self: Tensor, dim: Dims, keepdim: bool) -> Tensor:
+    """Gives the gradient to the elements that are not NaN."""
+    return F.where(self == self, restored(grad, self.shape, dim, keepdim), 0)
 
 
 def _from_the_end(factors: Tensor, terms: Tensor, dim: int) -> Tensor:
@@ -165,9 +185,13 @@ def amax_backward(grad: Tensor, self: Tensor, result: Tensor, dim: Dims, keepdim
 
 def cummax_backward(grad: Tensor, indices: Tensor, shape: Shape, dim: int) -> Tensor:
     """Adds the gradient of a running maximum up where its elements are."""
-    if not shape:
+    if not shape or not grad.numel():
         return grad
-    return F.scatter_add(F.zeros(shape, dtype=grad.dtype, device=grad.device), dim, indices, grad)
+    dim = normalize_dim("cummax", dim, len(shape))
+    count, step = math.prod(shape), math.prod(shape[dim + 1 :])
+    starts = F.arange(count, device=grad.device).reshape(shape)
+    places = (_along(starts, dim, 0, 1) + (indices if step == 1 else indices * step)).reshape(-1)
+    return F.index_backward(grad.reshape(-1), (count,), [places]).reshape(shape)
 
 
 def selected_backward(grad: Tensor, indices: Tensor, shape: Shape, dim: int) -> Tensor:
