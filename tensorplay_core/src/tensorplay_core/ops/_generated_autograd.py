@@ -201,6 +201,7 @@ NODES = (
     (reduction.AMAX, reduction_nodes.AmaxBackward),
     (reduction.AMIN, reduction_nodes.AminBackward),
     (reduction.PROD, reduction_nodes.ProdBackward),
+    (reduction.NANSUM, reduction_nodes.NansumBackward),
     (reduction.LOGSUMEXP, reduction_nodes.LogsumexpBackward),
     (rounding.FLOOR, rounding_nodes.FloorBackward),
     (rounding.CEIL, rounding_nodes.CeilBackward),

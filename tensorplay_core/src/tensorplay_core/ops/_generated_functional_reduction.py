@@ -597,7 +597,7 @@ def prod(
     Bool and integers give int64 unless ``dtype`` says otherwise.
 
     Gradients:
-        self: prod_backward(grad, self, dim, keepdim)
+        self: prod_backward(grad, self, result, dim, keepdim)
 
     Example:
         >>> import tensorplay as tp
@@ -622,6 +622,7 @@ def prod(
             y._version = None
             n0 = input._edge
             if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._version = w = [0, False]
                 y._edge = n = PROD.node()
                 n.number = next_number()
                 n.edges = (n0,)
@@ -629,6 +630,7 @@ def prod(
                 n.shape = r.shape
                 n.saved = (
                     (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    (r, o, None, w, 0),
                     dim if dim is None or dim.__class__ is int else tuple(dim),
                     keepdim,
                 )
@@ -775,12 +777,18 @@ def nansum(
     keepdim: bool = False,
     *,
     dtype: DType | None = None,
+    out: Tensor | None = None,
     axis: int | Sequence[int] | None = None,
     keepdims: bool | None = None,
 ) -> Tensor:
-    """tp.nansum(input, dim=None, keepdim=False, *, dtype=None, axis=None, keepdims=None) -> Tensor
+    """tp.nansum(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, keepdims=None) -> Tensor
 
     The sum over ``dim`` with NaN taken as zero.
+
+    Bool and integers give int64 unless ``dtype`` says otherwise.
+
+    Gradients:
+        self: nansum_backward(grad, self, dim, keepdim)
 
     Example:
         >>> import tensorplay as tp
@@ -793,15 +801,35 @@ def nansum(
     if keepdims is not None:
         keepdim = second_name(keepdim, keepdims, "nansum", "keepdims")
     try:
-        if dtype is None and not active.special:
-            return input._type.k_nansum(  # type: ignore[no-any-return]
-                input,
-                dim if dim is None or dim.__class__ is int else tuple(dim),
-                keepdim,
-            )
+        t = input._type
+        if dtype is None and out is None and not active.special:
+            r = t.k_nansum(input._array, dim, keepdim)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.sum_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._edge = n = NANSUM.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    dim if dim is None or dim.__class__ is int else tuple(dim),
+                    keepdim,
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
-    return call(NANSUM, (input, dim, keepdim), {"dtype": dtype})  # type: ignore[no-any-return]
+    return call(NANSUM, (input, dim, keepdim), {"dtype": dtype}, out)  # type: ignore[no-any-return]
 
 
 def nanmean(

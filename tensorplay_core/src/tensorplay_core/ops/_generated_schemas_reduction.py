@@ -156,9 +156,12 @@ COUNT_NONZERO = operator(
 )
 NANSUM = operator(
     "nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    composite="implicit",
+    shape="reduction",
+    promote="sum",
+    composite="explicit",
+    autocast="fp32",
     tags=("reduction", "real"),
-    promises={"Composite": "nansum"},
+    promises={"CPU": "nansum", "CUDA": "nansum", "Composite": "nansum"},
     fast=True,
 )
 NANMEAN = operator(
