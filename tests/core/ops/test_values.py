@@ -58,6 +58,7 @@ RANDOM = {name for name, op in OPERATORS.items() if "random" in op.tags} | {"emp
 _SAME, _REAL, _INT64 = (lambda dtype: dtype), (lambda dtype: dtype.real_dtype), (lambda dtype: tp.int64)
 RESULTS: dict[str, tuple[Any, ...]] = {
     "max.dim": (_SAME, _INT64),
+    "convolution_backward": (_SAME, _SAME, _SAME),
     "linalg_cholesky_ex": (_SAME, lambda dtype: tp.int32),
     "linalg_slogdet": (_SAME, _REAL),
     "slogdet": (_SAME, _REAL),
