@@ -16,25 +16,25 @@ Shape = tuple[int, ...]
 
 # name: input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
 _ROWS: dict[str, tuple[Shape, Shape, bool, Shape, Shape, Shape, bool, Shape, int]] = {
-    "1-d": ((2, 1, 4), (2, 1, 2), True, (1,), (0,), (1,), False, (0,), 1),
-    "1-d stride": ((1, 1, 5), (1, 1, 2), False, (2,), (1,), (1,), False, (0,), 1),
-    "plain": ((1, 2, 3, 2), (1, 2, 2, 1), True, (1, 1), (0, 0), (1, 1), False, (0, 0), 1),
-    "padding": ((1, 1, 2, 3), (1, 1, 3, 2), True, (1, 1), (1, 2), (1, 1), False, (0, 0), 1),
-    "stride": ((1, 1, 5, 3), (1, 1, 2, 2), False, (2, 3), (0, 0), (1, 1), False, (0, 0), 1),
-    "dilation": ((1, 1, 4, 2), (1, 1, 2, 2), False, (1, 1), (0, 1), (2, 3), False, (0, 0), 1),
+    "1-d": ((2, 1, 3), (2, 1, 2), True, (1,), (0,), (1,), False, (0,), 1),
+    "1-d stride": ((1, 1, 4), (1, 1, 2), False, (2,), (1,), (1,), False, (0,), 1),
+    "plain": ((1, 2, 2, 2), (1, 2, 2, 1), True, (1, 1), (0, 0), (1, 1), False, (0, 0), 1),
+    "padding": ((1, 1, 2, 1), (1, 1, 3, 2), True, (1, 1), (1, 1), (1, 1), False, (0, 0), 1),
+    "stride": ((1, 1, 5, 2), (1, 1, 2, 1), False, (2, 3), (0, 0), (1, 1), False, (0, 0), 1),
+    "dilation": ((1, 1, 3, 2), (1, 1, 2, 2), False, (1, 1), (0, 1), (2, 3), False, (0, 0), 1),
     "groups": ((1, 4, 1, 2), (2, 2, 1, 2), True, (1, 1), (0, 0), (1, 1), False, (0, 0), 2),
-    "depthwise": ((1, 2, 2, 3), (4, 1, 2, 2), True, (2, 1), (1, 0), (1, 1), False, (0, 0), 2),
-    "pointwise": ((2, 2, 1, 2), (2, 2, 1, 1), True, (1, 1), (0, 0), (1, 1), False, (0, 0), 1),
-    "pointwise groups stride": ((1, 2, 3, 2), (2, 1, 1, 1), False, (2, 2), (0, 0), (1, 1), False, (0, 0), 2),
-    "more padding than kernel": ((1, 1, 1, 2), (1, 1, 1, 2), False, (1, 1), (1, 2), (1, 1), False, (0, 0), 1),
-    "the kernel is all": ((2, 1, 2, 2), (1, 1, 2, 2), False, (1, 1), (0, 0), (1, 1), False, (0, 0), 1),
-    "3-d": ((1, 1, 2, 1, 3), (1, 1, 2, 1, 2), True, (1, 1, 2), (0, 1, 0), (1, 1, 1), False, (0, 0, 0), 1),
+    "depthwise": ((1, 2, 2, 1), (4, 1, 2, 1), True, (2, 1), (1, 0), (1, 1), False, (0, 0), 2),
+    "pointwise": ((2, 2, 1, 1), (2, 2, 1, 1), True, (1, 1), (0, 0), (1, 1), False, (0, 0), 1),
+    "pointwise groups stride": ((1, 2, 3, 1), (2, 1, 1, 1), False, (2, 2), (0, 0), (1, 1), False, (0, 0), 2),
+    "more padding than kernel": ((1, 1, 1, 2), (1, 1, 1, 2), False, (1, 1), (0, 2), (1, 1), False, (0, 0), 1),
+    "the kernel is all": ((2, 1, 1, 2), (1, 1, 1, 2), False, (1, 1), (0, 0), (1, 1), False, (0, 0), 1),
+    "3-d": ((1, 1, 2, 1, 3), (1, 1, 2, 1, 1), True, (1, 1, 2), (0, 0, 0), (1, 1, 1), False, (0, 0, 0), 1),
     "empty batch": ((0, 2, 3, 3), (2, 2, 2, 2), True, (1, 1), (0, 0), (1, 1), False, (0, 0), 1),
-    "transposed": ((1, 2, 2, 2), (2, 1, 2, 1), True, (1, 1), (0, 0), (1, 1), True, (0, 0), 1),
-    "transposed stride": ((1, 1, 2, 1), (1, 1, 3, 2), True, (2, 3), (1, 0), (1, 1), True, (1, 2), 1),
-    "transposed dilation": ((1, 1, 2, 2), (1, 1, 2, 2), False, (1, 1), (1, 0), (2, 1), True, (1, 0), 1),
-    "transposed groups": ((1, 4, 1, 2), (4, 1, 1, 2), True, (1, 2), (0, 1), (1, 1), True, (0, 0), 2),
-    "transposed pointwise": ((1, 2, 1, 2), (2, 3, 1, 1), True, (1, 1), (0, 0), (1, 1), True, (0, 0), 1),
+    "transposed": ((1, 2, 1, 2), (2, 1, 2, 1), True, (1, 1), (0, 0), (1, 1), True, (0, 0), 1),
+    "transposed stride": ((1, 1, 2, 1), (1, 1, 2, 1), True, (2, 3), (1, 0), (1, 1), True, (1, 2), 1),
+    "transposed dilation": ((1, 1, 2, 1), (1, 1, 2, 2), False, (1, 1), (1, 0), (2, 1), True, (1, 0), 1),
+    "transposed groups": ((1, 2, 1, 2), (2, 2, 1, 2), True, (1, 2), (0, 1), (1, 1), True, (0, 0), 2),
+    "transposed pointwise": ((1, 2, 1, 1), (2, 2, 1, 1), True, (1, 1), (0, 0), (1, 1), True, (0, 0), 1),
     "transposed 1-d": ((2, 1, 2), (1, 2, 2), False, (2,), (0,), (1,), True, (1,), 1),
     "transposed empty batch": ((0, 1, 3), (1, 2, 2), False, (2,), (0,), (1,), True, (0,), 1),
 }
@@ -69,27 +69,32 @@ def convolution_backward(make: Maker) -> Iterator[Sample]:
 # name: input, weight, bias, further arguments by name
 _BY_DIMS: dict[int, dict[str, tuple[Shape, Shape, bool, dict[str, Any]]]] = {
     1: {
-        "plain": ((2, 1, 3), (1, 1, 2), False, {}),
-        "all arguments": ((1, 2, 4), (2, 1, 2), True, {"stride": 2, "padding": (1,), "dilation": 2, "groups": 2}),
-        "one sample": ((2, 3), (1, 2, 2), True, {}),
+        "plain": ((2, 1, 2), (1, 1, 2), False, {}),
+        "all arguments": ((1, 2, 3), (2, 1, 2), True, {"stride": 2, "padding": (1,), "dilation": 2, "groups": 2}),
+        "one sample": ((2, 2), (1, 2, 2), True, {}),
     },
     2: {
-        "plain": ((1, 1, 2, 3), (1, 1, 2, 2), False, {}),
+        "plain": ((1, 1, 2, 2), (1, 1, 2, 1), False, {}),
         "all arguments": (
-            (1, 2, 3, 2),
-            (2, 1, 2, 2),
+            (1, 2, 2, 1),
+            (2, 1, 2, 1),
             True,
-            {"stride": (2, 1), "padding": 1, "dilation": 2, "groups": 2},
+            {"stride": (2, 1), "padding": (1, 0), "dilation": 2, "groups": 2},
         ),
-        "one sample": ((2, 2, 2), (1, 2, 2, 1), True, {"padding": (0, 1)}),
+        "one sample": ((2, 1, 2), (1, 2, 1, 2), True, {"padding": (0, 1)}),
     },
     3: {
-        "plain": ((1, 1, 2, 3, 1), (1, 1, 2, 2, 1), False, {}),
-        "all arguments": ((1, 2, 2, 2, 1), (2, 1, 2, 1, 2), True, {"stride": (2, 1, 1), "padding": 1, "groups": 2}),
-        "one sample": ((1, 1, 2, 2), (1, 1, 1, 2, 2), True, {}),
+        "plain": ((1, 1, 2, 2, 1), (1, 1, 2, 1, 1), False, {}),
+        "all arguments": (
+            (1, 2, 2, 1, 1),
+            (2, 1, 2, 1, 1),
+            True,
+            {"stride": (2, 1, 1), "padding": (1, 0, 0), "groups": 2},
+        ),
+        "one sample": ((1, 1, 1, 2), (1, 1, 1, 1, 2), True, {}),
     },
 }
-_TRANSPOSED = {"all arguments": {"stride": 2, "padding": 1, "output_padding": 1, "groups": 2, "dilation": 1}}
+_TRANSPOSED = {"stride": 2, "output_padding": 1, "groups": 2, "dilation": 1}
 _EMPTY = (0, 1, 2, 3, 2)
 _NAMED: dict[str, dict[str, Any]] = {
     "valid": {"padding": "valid", "stride": 2},
@@ -113,7 +118,7 @@ def by_dims(make: Maker) -> Iterator[Sample]:
     for name, (x, w, bias, given) in _BY_DIMS[count].items():
         if transposed:
             w = (x[-count - 1], w[1], *w[2:])
-            given = _TRANSPOSED.get(name, {})
+            given = {**_TRANSPOSED, "padding": (1, 0, 0)[:count]} if name == "all arguments" else {}
         channels = w[1] * given.get("groups", 1) if transposed else w[0]
         added = make.tensor((channels,), argument="bias") if bias else None
         tensors = make.tensor(x, argument="input"), make.tensor(w, argument="weight")
