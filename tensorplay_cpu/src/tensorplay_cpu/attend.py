@@ -31,8 +31,8 @@ def kernels(general: Kernels) -> Kernels:
     def attention(query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool, scale: float) -> Any:
         dtype = query.dtype
         if dtype.itemsize == 2:
-            wide = [a.astype("float32") for a in (query, key, value)]
-            return attention(*wide, attn_mask, is_causal, scale).astype(dtype)
+            q, k, v = (a.astype("float32") for a in (query, key, value))
+            return attention(q, k, v, attn_mask, is_causal, scale).astype(dtype)
         if not math.prod(query.shape[:-1]) * key.shape[-2]:  # no scores
             return np.zeros((*query.shape[:-1], value.shape[-1]), dtype)
         q, k, v = (matrices(a) for a in (query * query.dtype.type(scale), key, value))
@@ -51,8 +51,8 @@ def kernels(general: Kernels) -> Kernels:
     ) -> tuple[Any, Any, Any]:
         dtype = query.dtype
         if dtype.itemsize == 2:
-            wide = [a.astype("float32") for a in (grad_out, query, key, value)]
-            found = attention_backward(*wide, attn_mask, is_causal, scale)
+            g, q, k, v = (a.astype("float32") for a in (grad_out, query, key, value))
+            found = attention_backward(g, q, k, v, attn_mask, is_causal, scale)
             return found[0].astype(dtype), found[1].astype(dtype), found[2].astype(dtype)
         if not math.prod(query.shape[:-1]) * key.shape[-2]:
             return np.zeros(query.shape, dtype), np.zeros(key.shape, dtype), np.zeros(value.shape, dtype)

@@ -12,6 +12,9 @@ from tensorplay_core.testing.references.reference import Reference
 from tensorplay_core.testing.references.rounding import accumulator_of
 from tensorplay_core.testing.references.sums import growth, slack_of, total
 
+_Sum = tuple[list[float], float]
+"""The terms of a sum, and by how much it may be wrong."""
+
 
 def _rows(one: Array) -> list[list[Any]]:
     size = one.shape[-1]
@@ -204,34 +207,53 @@ def attention_backward(
     unit = [float(i == j) for _ in range(math.prod(batch)) for i in range(others) for j in range(others)]
     p = attention_kernel(query, key, Array((*batch, others, others), unit, value.dtype), attn_mask, is_causal, scale)
     wrong, form = [0.0] * len(p.data) if p.slack is None else p.slack, accumulator_of(query.dtype)
-    sums: list[list[tuple[list[float], float]]] = [[], [], []]
+    sums: tuple[list[_Sum], list[_Sum], list[_Sum]] = ([], [], [])
     for n in range(math.prod(batch)):
         g, q, k, v = (_matrix(one, n) for one in (grad_out, query, key, value))
         w, dw = ([part[(n * length + i) * others :][:others] for i in range(length)] for part in (p.data, wrong))
-        e, de = [], []
+        found = [_slopes(g[i], v, w[i], dw[i], scale, form.eps) for i in range(length)]
+        e, de = [one for one, _ in found], [one for _, one in found]
         for i in range(length):
-            d = [float(total([a * b for a, b in zip(g[i], row, strict=True)])) for row in v]
-            size_d = [float(total([abs(a * b) for a, b in zip(g[i], row, strict=True)])) for row in v]
-            mean = float(total([a * b for a, b in zip(d, w[i], strict=True)]))
-            most = float(total([a * b for a, b in zip(size_d, w[i], strict=True)]))
-            doubt = float(total([a * b for a, b in zip(size_d, dw[i], strict=True)]))
-            steps = form.eps * (growth(g[i]) + growth(d) + 6)
-            e.append([scale * a * (b - mean) for a, b in zip(w[i], d, strict=True)])
-            de.append([
-                abs(scale) * (x * (abs(b - mean) + s) + (a + x) * (doubt + steps * (s + most)))
-                for a, x, b, s in zip(w[i], dw[i], d, size_d, strict=True)
-            ])  # fmt: skip
-        sums[0] += [_weighed(e[i], de[i], [row[c] for row in k], form.eps) for i in range(length) for c in range(size)]
-        turned = [[[row[j] for row in m] for j in range(others)] for m in (e, de, w, dw)]
-        for into, a, da, m, columns in ((1, *turned[:2], q, size), (2, *turned[2:], g, width)):
-            sums[into] += [
-                _weighed(a[j], da[j], [row[c] for row in m], form.eps) for j in range(others) for c in range(columns)
-            ]
-    shapes = (query.shape, key.shape, value.shape)
-    return tuple(
+            sums[0].extend(_weighed(e[i], de[i], [row[c] for row in k], form.eps) for c in range(size))
+        _add_columns(sums[1], e, de, q, (others, size), form.eps)
+        _add_columns(sums[2], w, dw, g, (others, width), form.eps)
+    query_grad, key_grad, value_grad = (
         Array(shape, [float(total(terms)) for terms, _ in found], query.dtype, [error for _, error in found])
-        for shape, found in zip(shapes, sums, strict=True)
-    )  # type: ignore[return-value]
+        for shape, found in zip((query.shape, key.shape, value.shape), sums, strict=True)
+    )
+    return query_grad, key_grad, value_grad
+
+
+def _slopes(
+    grad: list[float], values: list[list[float]], w: list[float], dw: list[float], scale: float, eps: float
+) -> tuple[list[float], list[float]]:
+    """Returns the gradients of one row of scores, and by how much they may be wrong."""
+    d = [float(total([a * b for a, b in zip(grad, row, strict=True)])) for row in values]
+    size = [float(total([abs(a * b) for a, b in zip(grad, row, strict=True)])) for row in values]
+    mean = float(total([a * b for a, b in zip(d, w, strict=True)]))
+    most = float(total([a * b for a, b in zip(size, w, strict=True)]))
+    doubt = float(total([a * b for a, b in zip(size, dw, strict=True)]))
+    steps = eps * (growth(grad) + growth(d) + 6)
+    errors = [
+        abs(scale) * (x * (abs(b - mean) + s) + (a + x) * (doubt + steps * (s + most)))
+        for a, x, b, s in zip(w, dw, d, size, strict=True)
+    ]
+    return [scale * a * (b - mean) for a, b in zip(w, d, strict=True)], errors
+
+
+def _add_columns(
+    sums: list[_Sum],
+    weights: list[list[float]],
+    doubts: list[list[float]],
+    matrix: list[list[float]],
+    sizes: tuple[int, int],
+    eps: float,
+) -> None:
+    """Adds the sums that are ``weights.T @ matrix``."""
+    rows, columns = sizes
+    for j in range(rows):
+        own, doubt = [row[j] for row in weights], [row[j] for row in doubts]
+        sums.extend(_weighed(own, doubt, [row[c] for row in matrix], eps) for c in range(columns))
 
 
 def _matrix(one: Array, n: int) -> list[list[float]]:
@@ -239,7 +261,7 @@ def _matrix(one: Array, n: int) -> list[list[float]]:
     return [one.data[(n * rows + i) * columns :][:columns] for i in range(rows)]
 
 
-def _weighed(weights: list[float], doubts: list[float], values: list[float], eps: float) -> tuple[list[float], float]:
+def _weighed(weights: list[float], doubts: list[float], values: list[float], eps: float) -> _Sum:
     """Returns the terms of a sum of products, and by how much it may be wrong."""
     terms = [a * b for a, b in zip(weights, values, strict=True)]
     error = sum(d * abs(b) for d, b in zip(doubts, values, strict=True)) + eps * (growth(terms) + 2) * sum(
