@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorplay_core.errors import ArgumentError, DimError, DTypeError, ShapeError, fix
+from tensorplay_core.errors import ArgumentError, DimError, ShapeError, fix
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.shape_checks import as_ints, broadcast_shapes, normalize_dim, normalize_dims
 from tensorplay_core.tensor.tensor import Tensor

@@ -70,8 +70,8 @@ def prod_backward(grad: Tensor, self: Tensor, result: Tensor, dim: Dims, keepdim
         return grad
     self = self.to(grad.dtype)
     if grad.dtype.itemsize > 2 and _is_normal(result):
-        others = restored(result, shape, dim, keepdim) / self
-        return restored(grad, shape, dim, keepdim) * others.conj()
+        others = _restored(result, shape, dim, keepdim) / self
+        return _restored(grad, shape, dim, keepdim) * others.conj()
     self = self.conj()
     reduced = _dims(dim, len(shape))
     kept = [d for d in range(len(shape)) if d not in reduced]
@@ -83,7 +83,7 @@ def prod_backward(grad: Tensor, self: Tensor, result: Tensor, dim: Dims, keepdim
 
 def nansum_backward(grad: Tensor, self: Tensor, dim: Dims, keepdim: bool) -> Tensor:
     """Gives the gradient to the elements that are not NaN."""
-    return F.where(self == self, restored(grad, self.shape, dim, keepdim), 0)
+    return F.where(self == self, _restored(grad, self.shape, dim, keepdim), 0)
 
 
 def _from_the_end(factors: Tensor, terms: Tensor, dim: int) -> Tensor:
