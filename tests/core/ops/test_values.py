@@ -53,20 +53,6 @@ PROMISED: dict[str, Any] = {n: function for path in FILES for n, function in _ta
 RANDOM = {name for name, op in OPERATORS.items() if "random" in op.tags} | {"empty"}
 
 
-_SAME, _REAL, _INT64 = (lambda dtype: dtype), (lambda dtype: dtype.real_dtype), (lambda dtype: tp.int64)
-RESULTS: dict[str, tuple[Any, ...]] = {
-    "max.dim": (_SAME, _INT64),
-    "convolution_backward": (_SAME, _SAME, _SAME),
-    "linalg_cholesky_ex": (_SAME, lambda dtype: tp.int32),
-    "linalg_slogdet": (_SAME, _REAL),
-    "slogdet": (_SAME, _REAL),
-    "linalg_eigh": (_REAL, _SAME),
-    "linalg_svd": (_SAME, _REAL, _SAME),
-    "linalg_lstsq": (_SAME, _REAL, _INT64, _REAL),
-}
-"""The dtypes of several results that are not of one."""
-
-
 # ----------------------------------------------------------------------------------------------------------- comparing
 
 

@@ -21,7 +21,7 @@ def unique2(self: Tensor, sorted: bool = True, return_inverse: bool = False, ret
     """The first of each run of what is sorted."""
     values, order = F.sort(self.reshape(-1))
     first = _differs(values)
-    places = F.nonzero(first).reshape(-1)
+    places = _places(first)
     inverse, counts = _described(first, places, order, return_inverse, return_counts)
     return F.index_select(values, 0, places), inverse.reshape(self.shape) if return_inverse else inverse, counts
 
@@ -32,7 +32,7 @@ def unique_dim(
     """The first of each run of sorted slices."""
     d, rows = _rows("unique", self, dim)
     order, first = _in_order(rows)
-    places = F.nonzero(first).reshape(-1)
+    places = _places(first)
     return (
         F.index_select(self, d, F.index_select(order, 0, places)),
         *_described(first, places, order, return_inverse, return_counts),
@@ -43,8 +43,14 @@ def unique_dim_consecutive(self: Tensor, dim: int, return_inverse: bool = False,
     """The first of each run of slices as they are."""
     d, rows = _rows("unique_consecutive", self, dim)
     first = _differs(rows)
-    places = F.nonzero(first).reshape(-1)
+    places = _places(first)
     return F.index_select(self, d, places), *_described(first, places, None, return_inverse, return_counts)
+
+
+def _places(first: Tensor) -> Tensor:
+    found = F.nonzero(first)
+    assert isinstance(found, Tensor)
+    return found.reshape(-1)
 
 
 def _rows(op: str, self: Tensor, dim: int) -> tuple[int, Tensor]:
