@@ -2,8 +2,8 @@
 
 ``|a - b|² = |a|² - 2ab + |b|²`` is one matrix product, but loses the digits of rows that are near each other beside
 their lengths. So float32 multiplies in float64, the rows are moved to their middle first, and pairs that are nearer
-than the digits allow are done again from their differences. Other norms go over the components with all pairs of a block in
-the cache, so that no array has a number for each difference.
+than the digits allow are done again from their differences. Other norms go over the components with all pairs of a
+block in the cache, so that no array has a number for each difference.
 """
 
 from __future__ import annotations
