@@ -1,4 +1,4 @@
-"""Embeddings: rows are read with ``take``, and their gradients added up in runs of one index, after sorting."""
+"""Embeddings: rows are read with ``take``, and their gradients added up as slices are elsewhere."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 from tensorplay_composite.arrays import Kernels, quietly
 from tensorplay_core.errors import DimError
+from tensorplay_cpu.scatter import add_slices
 
 
 @quietly
 def kernels(general: Kernels) -> Kernels:
     """``_embedding`` and its gradient."""
-    total = np.add.reduceat
 
     def embedding(weight: Any, indices: Any, padding_idx: int, scale_grad_by_freq: bool) -> Any:
         rows, _ = weight.shape  # or the shape rule says what is wrong
@@ -33,15 +33,11 @@ def kernels(general: Kernels) -> Kernels:
         places = indices.reshape(-1)
         if not places.size or not grad_output.size:
             return result
-        order = places.argsort(kind="stable")
-        ordered = places[order]
-        starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-        rows = grad_output.reshape(places.size, -1).take(order, 0)
-        sums, found = total(rows, starts, 0, dtype=dtype), ordered[starts]
+        add_slices(result, 0, places, grad_output.reshape(places.size, -1))
         if scale_grad_by_freq:
-            counts = np.diff(starts, append=places.size)
-            sums = (sums / counts[:, None]).astype(dtype)
-        result[found] = sums
+            counts = np.bincount(places.astype("int64", copy=False), minlength=num_weights)
+            found = np.flatnonzero(counts)
+            result[found] = (result[found] / counts[found][:, None]).astype(dtype)
         if padding_idx >= 0:
             result[padding_idx] = 0
         return result
