@@ -22,6 +22,7 @@ from tensorplay_cpu import (
     softmax,
     sorting,
     statistics,
+    triangular,
 )
 
 DEVICE = ArrayDevice(
@@ -37,6 +38,7 @@ def cpu_kernels() -> Kernels:
     general = kernels(np, random=DEVICE.random)
     families = (
         pointwise, elementary, reduction, statistics, shape, combine, sorting, normalization, loss, attention, softmax, distance,
+        triangular,
     )  # fmt: skip
     own = {name: kernel for family in families for name, kernel in family.kernels(general).items()}
     return {**general, **own, **remainders.kernels(), **dropout.kernels(DEVICE.random)}
