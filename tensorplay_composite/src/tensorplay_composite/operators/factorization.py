@@ -58,6 +58,12 @@ def linalg_solve_triangular(
     self: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor:
     """Row by row: what is known of X is taken from the right side, and the rest divided by the diagonal."""
+    for x in (self, B):
+        if x.dtype.name not in EPSILON:
+            raise DTypeError(
+                f"linalg_solve_triangular: takes float32, float64, complex64 and complex128, and the tensors are "
+                f"{x.dtype.name}" + fix("convert with .to(tp.float32).")
+            )
     if not left:
         a, b = self.transpose(-2, -1), B.transpose(-2, -1)
         x = linalg_solve_triangular(a, b, upper=not upper, unitriangular=unitriangular)

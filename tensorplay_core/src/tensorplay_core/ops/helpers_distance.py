@@ -33,7 +33,7 @@ def slopes(difference: Tensor, distance: Tensor, p: float) -> Tensor:
         largest = F.where(difference.abs() == r, sign, 0)
         count = largest.abs().sum(-1, True)
         return largest / F.where(count == 0, 1, count)
-    return sign * powered(difference.abs() / F.where(r == 0, 1, r), p - 1)
+    return F.where(r == 0, 0, sign * powered(difference.abs() / F.where(r == 0, 1, r), p - 1))
 
 
 def cdist_double_backward(
