@@ -41,7 +41,8 @@ def has_gradient(op: Operator) -> bool:
     """Whether an operator promises a gradient: it has a record, or is written in operators that have."""
     takes = any(a.type.base is BaseType.TENSOR for a in op.schema.arguments)
     if "random" in op.tags:  # differences of what is drawn say nothing
-        return op.node is not None or (op.composite == "implicit" and takes and not is_declared_constant(op))
+        return False
+    return op.node is not None or (op.composite == "implicit" and takes and not is_declared_constant(op))
 
 
 def gradient(subject: Subject, op: Operator) -> Iterator[Outcome]:
