@@ -1,7 +1,7 @@
 """Triangular systems: blocks on the diagonal by LAPACK's ``gesv``, and the rest by matrix products.
 
-NumPy has no ``trsm``. ``gesv`` of an upper triangle has nothing to eliminate and no rows to exchange, so what it does is
-plain substitution from below; a lower triangle is an upper one with its rows and columns in reverse. Of many right
+NumPy has no ``trsm``. ``gesv`` of an upper triangle has nothing to eliminate and no rows to exchange, so what it does
+is plain substitution from below; a lower triangle is an upper one with its rows and columns in reverse. Of many right
 sides it makes strided copies, so there the inverse of a block serves.
 """
 
