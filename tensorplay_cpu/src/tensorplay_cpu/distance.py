@@ -26,7 +26,7 @@ PAIRS = 1 << 16
 FEW = 4096
 """For fewer pairs the loop over components costs more than their differences."""
 NEAR = {("float32", "float32"): 1 / 4, ("float32", "float64"): 2.0**-24, ("float64", "float64"): 1 / 16}
-"""A pair is near if its squared distance is less than so much of ``|a|² + |b|²``; by the dtypes of rows and products."""
+"""A pair is near if its squared distance is less than so much of ``|a|² + |b|²``: by dtypes of rows and products."""
 SCALES = {4: 2.0**75, 8: 2.0**538}
 """The square of each takes the smallest positive number of so many bytes past 1."""
 MANY = 16

@@ -29,7 +29,7 @@ def _above(n: int, diagonal: int) -> Any:
 def kernels(general: Kernels) -> Kernels:
     """``linalg_solve_triangular``, of the dtypes that LAPACK has."""
     otherwise = general["linalg_solve_triangular"]
-    lapack: Any = np.linalg._umath_linalg  # type: ignore[attr-defined]
+    lapack: Any = np.linalg._umath_linalg
     gesv, inv, any_of, where, matmul = lapack.solve, lapack.inv, np.logical_or.reduce, np.where, np.matmul
     back = (..., slice(None, None, -1), slice(None))
     around = (..., slice(None, None, -1), slice(None, None, -1))
