@@ -133,8 +133,9 @@ def compare(op: Operator, actual: Any, expected: Any, dtype: Any, place: str) ->
             own = RESULTS[op.display_name][i](dtype)
         elif isinstance(dtype, tuple):
             own = dtype[i]
-        else:  # of several results the others may be indices or a mask
-            own = {"i": tp.int64, "b": tp.bool}.get(np.asarray(wanted).dtype.kind if i else "f", dtype)
+        else:  # of several results, unless they are a list, the others may be indices or a mask
+            kind = np.asarray(wanted).dtype.kind if i and len(op.schema.returns) > 1 else "f"
+            own = {"i": tp.int64, "b": tp.bool}.get(kind, dtype)
         wanted = as_dtype(wanted, own)
         try:
             if op.display_name in RANDOM:
