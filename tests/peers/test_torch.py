@@ -99,6 +99,8 @@ DIFFERENT["binary_cross_entropy", "equal elements and zeros"] = (
     "the gradient of a target is that of the logarithms, which are at least -100; PyTorch's is infinite"
 )
 DIFFERENT["native_dropout", "shape (0, 2)"] = "the mask of nothing is bool too; PyTorch's has the input's dtype"
+DIFFERENT["pixel_unshuffle", "shape (0, 9, 1, 2) factor 3"] = "PyTorch leaves the shape of an empty tensor as it is"
+DIFFERENT["pixel_shuffle", "shape (0, 9, 1, 2) factor 3"] = "PyTorch's gradient of an empty result has a wrong shape"
 DIFFERENT["kl_div", "targets of 0"] = "the gradient of a target of 0 is a number; PyTorch's is NaN"
 DIFFERENT |= dict.fromkeys(
     [("elu", "zeros"), ("selu", "zeros")], "the second gradient at the kink is that of the branch taken; PyTorch's is 0"
