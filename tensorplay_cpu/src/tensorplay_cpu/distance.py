@@ -1,9 +1,9 @@
 """Distances between rows through matrix products, and component by component.
 
 ``|a - b|² = |a|² - 2ab + |b|²`` is one matrix product, but loses the digits of rows that are near each other beside
-their lengths. So the rows are moved to their middle first, and pairs that are nearer than the digits allow are done again
-from their differences; where those are many, float32 multiplies in float64. Other norms go over the components with all pairs of a block in
-the cache, so that no array has a number for each difference.
+their lengths. So the rows are moved to their middle first, and pairs that are nearer than the digits allow are done
+again from their differences; where those are many, float32 multiplies in float64. Other norms go over the components
+with all pairs of a block in the cache, so that no array has a number for each difference.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PAIRS = 1 << 16
 FEW = 4096
 """For fewer pairs the loop over components costs more than their differences."""
 NEAR = {("float32", "float32"): 1 / 4, ("float32", "float64"): 2.0**-24, ("float64", "float64"): 1 / 16}
-"""A pair is near if its squared distance is less than so much of ``|a|² + |b|²``; by the dtypes of rows and products."""
+"""A pair is near if its squared distance is less than so much of ``|a|² + |b|²``; by dtypes of rows and products."""
 SCALES = {4: 2.0**75, 8: 2.0**538}
 """The square of each takes the smallest positive number of so many bytes past 1."""
 MANY = 16
@@ -87,7 +87,8 @@ def items(x1: Any, x2: Any) -> tuple[tuple[int, ...], Any, Any]:
     if x1.ndim == x2.ndim == 2:
         return (), x1[None], x2[None]
     batch = broadcast_shapes("cdist", x1.shape[:-2], x2.shape[:-2])
-    return batch, *(np.broadcast_to(x, batch + x.shape[-2:]).reshape(-1, *x.shape[-2:]) for x in (x1, x2))
+    a, b = (np.broadcast_to(x, batch + x.shape[-2:]).reshape(-1, *x.shape[-2:]) for x in (x1, x2))
+    return batch, a, b
 
 
 def blocks(rows: int, columns: int) -> Iterator[slice]:

@@ -37,8 +37,8 @@ def cpu_kernels() -> Kernels:
     """Returns the kernels of the CPU: the general ones, and in their place those that NumPy does better."""
     general = kernels(np, random=DEVICE.random)
     families = (
-        pointwise, elementary, reduction, statistics, shape, combine, sorting, normalization, loss, attention, softmax, distance,
-        triangular,
+        pointwise, elementary, reduction, statistics, shape, combine, sorting, normalization, loss, attention, softmax,
+        distance, triangular,
     )  # fmt: skip
     own = {name: kernel for family in families for name, kernel in family.kernels(general).items()}
     return {**general, **own, **remainders.kernels(), **dropout.kernels(DEVICE.random)}

@@ -1,7 +1,7 @@
 """Triangular systems: blocks on the diagonal by LAPACK's ``gesv``, and the rest by matrix products.
 
-NumPy has no ``trsm``. ``gesv`` of an upper triangle has nothing to eliminate and no rows to exchange, so what it does is
-plain substitution from below; a lower triangle is an upper one with its rows and columns in reverse. Of many right
+NumPy has no ``trsm``. ``gesv`` of an upper triangle has nothing to eliminate and no rows to exchange, so what it does
+is plain substitution from below; a lower triangle is an upper one with its rows and columns in reverse. Of many right
 sides it makes strided copies, so there the inverse of a block serves.
 """
 
@@ -29,7 +29,7 @@ def _above(n: int, diagonal: int) -> Any:
 def kernels(general: Kernels) -> Kernels:
     """``linalg_solve_triangular``, of the dtypes that LAPACK has."""
     otherwise = general["linalg_solve_triangular"]
-    lapack: Any = np.linalg._umath_linalg  # type: ignore[attr-defined]
+    lapack: Any = np.linalg._umath_linalg
     gesv, inv, any_of, where, matmul = lapack.solve, lapack.inv, np.logical_or.reduce, np.where, np.matmul
     back = (..., slice(None, None, -1), slice(None))
     around = (..., slice(None, None, -1), slice(None, None, -1))
