@@ -308,7 +308,7 @@ def linalg_vector_norm(
 
     Example:
         >>> import tensorplay as tp
-        >>> tp.linalg_vector_norm(tp.tensor([3.0, -4.0]), float("inf"))
+        >>> tp.linalg.vector_norm(tp.tensor([3.0, -4.0]), float("inf"))
         tensor(4.)
 
     """
