@@ -180,6 +180,8 @@ DIFFERENT_DTYPES = {
     ("sinc", "float16"): "the slope is computed in float32 and rounded once; PyTorch rounds every step",
     ("sinc_", "float16"): "the slope is computed in float32 and rounded once; PyTorch rounds every step",
     ("gelu_backward", "float16"): "the second slope is computed in float32; PyTorch rounds every step",
+    ("_cdist_backward", "float16"): "the second slope is computed in float32; PyTorch rounds every step",
+    ("_cdist_backward", "bfloat16"): "the second slope is computed in float32; PyTorch rounds every step",
     ("gelu_backward", "bfloat16"): "the second slope is computed in float32; PyTorch rounds every step",
     **{
         (name, dtype): "half precisions compute in float32 and round once; PyTorch rounds each step"
@@ -241,6 +243,16 @@ def reduced(name: str) -> Any:
 
 def sliced(x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
     return torch.ops.aten.slice(x, dim, start, end, step)
+
+
+def cdist_backward(grad: Any, a: Any, b: Any, p: float, distance: Any) -> Any:
+    """In differences, since PyTorch's own has no gradient."""
+    difference, r = a.unsqueeze(-2) - b.unsqueeze(-3), distance.unsqueeze(-1)
+    share = difference / torch.where(r == 0, 1, r)
+    slope = (
+        share if p == 2 else difference.sign() if p == 1 else share * 0 if p == 0 else share * share.abs() ** (p - 2)
+    )
+    return (grad.unsqueeze(-1) * torch.where(r == 0, 0, slope)).sum(-2)
 
 
 def settled(vectors: Any) -> Any:
@@ -438,6 +450,7 @@ REFERENCES: dict[str, Any] = {
     "linalg_pinv": lambda x, rcond: torch.linalg.pinv(x, rtol=rcond),
     "tensordot": lambda a, b, first, second: torch.tensordot(a, b, (first, second)),
     "einsum": lambda equation, tensors, path=None: torch.einsum(equation, *tensors),
+    "_cdist_backward": cdist_backward,
     # PyTorch's cdist has no second gradient.
     "cdist": lambda a, b, p=2.0, mode=2: torch.linalg.vector_norm(a.unsqueeze(-2) - b.unsqueeze(-3), p, -1),
     "index": indexed,
