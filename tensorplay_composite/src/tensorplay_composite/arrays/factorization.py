@@ -116,7 +116,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
             return support.copy(a), [0] * items_count(a)
         result = factor(a)
         if result is not None:
-            return (adjoint(result) if upper else result), []
+            return (support.copy(adjoint(result)) if upper else result), []
         every = items(a)
         info = [leading_minor(every[i, ...]) for i in range(every.shape[0])]
         parts = [
@@ -124,7 +124,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
             for i, minor in enumerate(info)
         ]
         result = xp.reshape(xp.stack(parts), a.shape)
-        return (adjoint(result) if upper else result), info
+        return (support.copy(adjoint(result)) if upper else result), info
 
     def items_count(a: Any) -> int:
         count = 1
@@ -176,7 +176,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
         square(A)
         b, vector = columns(A, B)
         if not left:
-            return transposed(linalg_solve(transposed(A), transposed(b)))
+            return support.copy(transposed(linalg_solve(transposed(A), transposed(b))))
         a, b = together(A, b)
         x = xp.zeros(b.shape, dtype=b.dtype) if 0 in a.shape + b.shape else guarded("linalg_solve", lapack.solve, a, b)
         return x[..., 0] if vector else x
@@ -192,7 +192,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
         square(self)
         if not left:
             x = linalg_solve_triangular(transposed(self), transposed(B), upper=not upper, unitriangular=unitriangular)
-            return transposed(x)
+            return support.copy(transposed(x))
         a, b = together(self, B)
         n = a.shape[-1]
         if 0 in b.shape or not n:
@@ -277,8 +277,8 @@ def kernels(xp: Any, support: Support) -> Kernels:
             def unit(size: int, shown: int) -> Any:
                 return xp.broadcast_to(xp.eye(size, dtype=A.dtype), (*A.shape[:-2], size, size))[..., :shown] + 0
 
-            u, vh = unit(m, m if full_matrices else k), adjoint(unit(n, n if full_matrices else k))
-            return u, xp.zeros((*A.shape[:-2], k), dtype=xp.abs(A).dtype), vh
+            u, v = unit(m, m if full_matrices else k), unit(n, n if full_matrices else k)
+            return u, xp.zeros((*A.shape[:-2], k), dtype=xp.abs(A).dtype), support.copy(adjoint(v))
         u, s, vh = converged("linalg_svd", lapack.svd, A, full_matrices=full_matrices)
         factor = phases(u)
         pairs = transposed(factor)[..., :k, :]
