@@ -45,7 +45,7 @@ def k_means(x, centres):
             return centres, groups, distance.square().mean().item()
         groups = new
         sums = torch.zeros_like(centres).index_add_(0, groups, x)
-        sizes = torch.bincount(groups, minlength=GROUPS)
+        sizes = torch.bincount(groups, minlength=len(centres))
         centres = torch.where((sizes > 0)[:, None], sums / sizes[:, None].clamp(min=1), centres)
 
 

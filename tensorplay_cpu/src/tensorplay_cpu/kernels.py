@@ -23,6 +23,7 @@ from tensorplay_cpu import (
     softmax,
     sorting,
     statistics,
+    triangular,
 )
 
 DEVICE = ArrayDevice(
@@ -38,7 +39,7 @@ def cpu_kernels() -> Kernels:
     general = kernels(np, random=DEVICE.random)
     families = (
         pointwise, elementary, reduction, statistics, shape, combine, sorting, normalization, loss, attention,
-        softmax, distance, attend,
+        softmax, distance, attend, triangular,
     )  # fmt: skip
     own = {name: kernel for family in families for name, kernel in family.kernels(general).items()}
     return {**general, **own, **remainders.kernels(), **dropout.kernels(DEVICE.random)}

@@ -38,6 +38,8 @@ def test_its_gradients_by_hand():
 CALLS = {
     "few channels, all places copied": ((5, 2, 9, 8), (3, 2, 3, 3), (1, 1), (1, 1), (1, 1), False, (0, 0), 1),
     "many channels, rows read in place": ((3, 20, 6, 7), (4, 20, 3, 3), (1, 1), (1, 0), (1, 2), False, (0, 0), 1),
+    "more results than are few": ((3, 20, 6, 7), (17, 20, 3, 3), (1, 1), (1, 0), (1, 2), False, (0, 0), 1),
+    "channels enough for all": ((2, 50, 4, 4), (17, 50, 2, 2), (1, 1), (1, 1), (1, 1), False, (0, 0), 1),
     "groups": ((3, 40, 6, 5), (6, 20, 3, 3), (1, 1), (1, 1), (1, 1), False, (0, 0), 2),
     "depthwise": ((2, 6, 7, 7), (6, 1, 3, 3), (1, 1), (1, 1), (1, 1), False, (0, 0), 6),
     "stride": ((3, 4, 9, 8), (5, 4, 3, 2), (2, 3), (1, 1), (1, 1), False, (0, 0), 1),

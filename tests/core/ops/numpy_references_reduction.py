@@ -184,7 +184,7 @@ def unique(x: Any, dim: Any, inverse: bool, counts: bool) -> Any:
 
 
 def unique_dim_consecutive(x: Any, dim: int, return_inverse: bool = False, return_counts: bool = False) -> Any:
-    rows = np.moveaxis(x, dim, 0).reshape(x.shape[dim], -1)
+    rows = np.moveaxis(x, dim, 0)
     first = np.array([i == 0 or bool((row != rows[i - 1]).any()) for i, row in enumerate(rows)], bool)
     inverse, none = np.cumsum(first) - 1, np.zeros(0, "int64")
     counts = np.bincount(inverse)

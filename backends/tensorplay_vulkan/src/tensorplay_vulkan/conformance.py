@@ -25,7 +25,7 @@ PROFILE: Final = Profile(
         "linalg_qr": _REFLECTIONS,
         "linalg_cholesky_ex": _MINORS,
         **dict.fromkeys(
-            ("linalg_cond", "linalg_cond.p_str", "linalg_matrix_power", "linalg_matrix_norm",
+            ("linalg_cond", "linalg_cond.p_str", "linalg_matrix_power[float32]", "linalg_matrix_norm",
              "linalg_matrix_norm.str_ord"), _SOME,
         ),
     }

@@ -6,6 +6,7 @@ operators that they call.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -223,7 +224,8 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 def tensor_split(self: Tensor, sections: int, dim: int = 0) -> Sequence[Tensor]:
     """So many parts, the first of them larger where they cannot be equal."""
     d, sizes = tensor_split_sizes("tensor_split", self.shape, sections, dim)
-    return F.split_with_sizes(self, sizes, d)
+    ends = list(itertools.accumulate(sizes))
+    return tuple([F.slice(self, d, end - size, end) for size, end in zip(sizes, ends, strict=True)])
 
 
 def tensor_split_at(self: Tensor, indices: Sequence[int], dim: int = 0) -> Sequence[Tensor]:

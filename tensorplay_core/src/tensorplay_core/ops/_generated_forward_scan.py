@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tensorplay_core.ops import helpers as H
 from tensorplay_core.ops._generated_schemas_scan import (
     CUMSUM,
 )
@@ -22,6 +23,32 @@ def cumsum_tangent(tangents: Any, result: Any, self: Any, dim: Any, *, dtype: An
     return call(CUMSUM, (self_t, dim), {"dtype": dtype})
 
 
+def cummax_tangent(tangents: Any, result: Any, self: Any, dim: Any) -> Any:
+    """The tangent of ``cummax``.
+
+    values: selected_forward(self_t, indices, dim, True)
+
+    """
+    self_t, = tangents
+    values, indices = result
+    values_t = H.selected_forward(self_t, indices, dim, True)
+    return values_t, None
+
+
+def cummin_tangent(tangents: Any, result: Any, self: Any, dim: Any) -> Any:
+    """The tangent of ``cummin``.
+
+    values: selected_forward(self_t, indices, dim, True)
+
+    """
+    self_t, = tangents
+    values, indices = result
+    values_t = H.selected_forward(self_t, indices, dim, True)
+    return values_t, None
+
+
 RULES: dict[str, Generated] = {
     "cumsum": Generated("linear", ("self",), cumsum_tangent),
+    "cummax": Generated("result", ("self",), cummax_tangent),
+    "cummin": Generated("result", ("self",), cummin_tangent),
 }

@@ -5,7 +5,35 @@ from __future__ import annotations
 
 from typing import Any
 
+from tensorplay_core.ops import helpers as H
 from tensorplay_core.ops.forward_rules import Generated
 
 
-RULES: dict[str, Generated] = {}
+def sort_tangent(tangents: Any, result: Any, self: Any, dim: Any, descending: Any) -> Any:
+    """The tangent of ``sort``.
+
+    values: selected_forward(self_t, indices, dim, True)
+
+    """
+    self_t, = tangents
+    values, indices = result
+    values_t = H.selected_forward(self_t, indices, dim, True)
+    return values_t, None
+
+
+def topk_tangent(tangents: Any, result: Any, self: Any, k: Any, dim: Any, largest: Any, sorted: Any) -> Any:
+    """The tangent of ``topk``.
+
+    values: selected_forward(self_t, indices, dim, True)
+
+    """
+    self_t, = tangents
+    values, indices = result
+    values_t = H.selected_forward(self_t, indices, dim, True)
+    return values_t, None
+
+
+RULES: dict[str, Generated] = {
+    "sort": Generated("result", ("self",), sort_tangent),
+    "topk": Generated("result", ("self",), topk_tangent),
+}

@@ -157,6 +157,9 @@ from tensorplay_core.ops.helpers_reduction import (
     selected_backward as selected_backward,
 )
 from tensorplay_core.ops.helpers_reduction import (
+    selected_forward as selected_forward,
+)
+from tensorplay_core.ops.helpers_reduction import (
     std_backward as std_backward,
 )
 from tensorplay_core.ops.helpers_reduction import (

@@ -10,6 +10,7 @@ import math
 
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.types.dtype import float32
 
 
 def powered(x: Tensor, exponent: float) -> Tensor:
@@ -33,13 +34,15 @@ def slopes(difference: Tensor, distance: Tensor, p: float) -> Tensor:
         largest = F.where(difference.abs() == r, sign, 0)
         count = largest.abs().sum(-1, True)
         return largest / F.where(count == 0, 1, count)
-    return sign * powered(difference.abs() / F.where(r == 0, 1, r), p - 1)
+    return F.where(r == 0, 0, sign * powered(difference.abs() / F.where(r == 0, 1, r), p - 1))
 
 
 def cdist_double_backward(
     grad: Tensor, grad_output: Tensor, x1: Tensor, x2: Tensor, p: float, cdist: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The gradients of ``(grad_output.unsqueeze(-1) * slopes).sum(-2)`` for its four tensors."""
+    if x1.dtype.itemsize == 2:  # rounded once, at the end
+        grad, grad_output, x1, x2, cdist = (x.to(float32) for x in (grad, grad_output, x1, x2, cdist))
     zero = cdist == 0
     one_over = F.where(zero, 0, 1 / F.where(zero, 1, cdist))
     weight = grad_output * one_over

@@ -201,6 +201,15 @@ def selected_backward(grad: Tensor, indices: Tensor, shape: Shape, dim: int) -> 
     return F.scatter(F.zeros(shape, dtype=grad.dtype, device=grad.device), dim, indices, grad)
 
 
+def selected_forward(tangent: Tensor, indices: Tensor, dim: int, keepdim: bool) -> Tensor:
+    """Returns the tangents of the elements that were selected along a dim."""
+    if not tangent.ndim:
+        return tangent
+    if keepdim:
+        return F.gather(tangent, dim, indices)
+    return F.gather(tangent, dim, indices.unsqueeze(dim)).squeeze(dim)
+
+
 # ----------------------------------------------------------------------------------------------------------- statistics
 
 

@@ -19,11 +19,16 @@ from tensorplay_core.ops import conversion, creation, indexing
 
 BODY = re.compile(r"^def (\w+)\(.*?(?=^def |^\w+ = |\Z)", re.M | re.S)
 
+OWN = re.compile(r"def _\w+\(.*?\"\"\"``([\w.]+)``; see", re.S)
+"""The function of an overload, and which."""
+
 
 def bodies(context: CodegenContext) -> dict[str, str]:
-    """The text of each generated function, by name."""
+    """The text of each generated function, by name; that of an overload by its full name, such as ``max.dim``."""
     files = texts(context, ("functional",))
-    return {m[1]: m[0] for name, text in files.items() if "_functional_" in name for m in BODY.finditer(text)}
+    found = [(m[1], m[0]) for name, text in files.items() if "_functional_" in name for m in BODY.finditer(text)]
+    own = {of[1]: body for _, body in found if (of := OWN.match(body))}
+    return {name: body for name, body in found if OWN.match(body) is None} | own
 
 
 # which functions there are
@@ -183,13 +188,15 @@ def test_any_description_is_one(small: Callable[..., CodegenContext], doc: str) 
 
 
 def test_only_plain_functions_have_a_fast_path(ours: CodegenContext) -> None:
-    found = {name for name, body in bodies(ours).items() if re.search(r"^ +t = \w+\._type$", body, re.M)}
-    decomposing = {name for name, body in bodies(ours).items() if "._type.k_" in body}
-    implicit = {f.name for f in ours.contract.functions if ours.is_fast(f) and f.composite == "implicit"}
-    assert decomposing == implicit >= {"flatten", "movedim", "narrow", "t", "unflatten", "linear", "cross_entropy"}
-    assert {"add", "mul", "exp", "sum", "matmul", "reshape", "where", "eq", "softmax"} <= found
-    assert not found & {"max", "cat", "index", "zeros", "rand", "_to_copy"}
-    assert found | decomposing == {f.name for f in ours.contract.functions if ours.is_fast(f)}
+    found = {name for name, body in bodies(ours).items() if re.search(r"\._?type\.k_|= t\.k_", body)}
+    decomposing = {f.base_name for f in ours.contract.functions if ours.is_fast(f) and f.composite == "implicit"}
+    assert {"flatten", "movedim", "narrow", "t", "unflatten", "masked_fill.Scalar", "var.dim"} <= decomposing
+    assert {
+        *("add", "mul", "exp", "sum", "matmul", "reshape", "where", "eq", "softmax", "max", "max.dim", "topk")
+    } <= found
+    assert not found & {"cat", "index", "zeros", "rand", "_to_copy", "split", "var.correction", "div.Tensor_mode"}
+    fast = [f for f in ours.contract.functions if ours.is_fast(f)]
+    assert found == {f.base_name if len(ours.overloads(f)) > 1 else f.name for f in fast}
 
 
 @pytest.mark.parametrize(
@@ -201,7 +208,8 @@ def test_only_plain_functions_have_a_fast_path(ours: CodegenContext) -> None:
         ("f() -> Tensor", "there is no tensor whose type could be asked"),
         ("f(int k) -> Tensor", "there is no tensor whose type could be asked"),
         ("f(Tensor[] tensors) -> Tensor", "a list of tensors has no one type"),
-        ("f(Tensor self) -> (Tensor, Tensor)", "two results"),
+        ("f(Tensor(a) self) -> (Tensor(a), Tensor(a))", "two views"),
+        ("f(Tensor self) -> (Tensor, Tensor[])", "one of two results is a list"),
         ("f(Tensor(a!) self) -> Tensor(a!)", "it writes"),
     ],
 )
@@ -247,7 +255,8 @@ def test_out_of_several_results_and_of_overloads(small: Callable[..., CodegenCon
         )
     )["_generated_functional_small.py"]
     assert "def two(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:" in text
-    assert 'return pick("f", (F_OP, F_DIM), args, kwargs, ("dim",))\n' in text
+    assert '_F_OVERLOADS = OverloadSet("f", {F_OP: _f__default, F_DIM: _f__dim}, ("dim",))\n' in text
+    assert "def _f__dim(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:" in text
 
 
 def test_an_alias_of_an_overload_is_one_of_the_function(small: Callable[..., CodegenContext]) -> None:

@@ -22,28 +22,10 @@ from tensorplay_core.types.dtype import by_name
 
 WRAPS = ("default", "keep", "bool", "sum")
 """The promote rules of operators on integers that stay integers, whatever their size."""
-BOUNDED = frozenset(
-    {
-        "pow",
-        "div",
-        "cross_entropy",
-        "matmul",
-        "mm",
-        "bmm",
-        "mv",
-        "dot",
-        "vdot",
-        "outer",
-        "addmm",
-        "addmv",
-        "baddbmm",
-        "linear",
-        "index",
-        "index_backward",
-        "scatter_reduce",
-        "_embedding",
-    }
-)
+BOUNDED = {
+    *("pow", "div", "cross_entropy", "matmul", "mm", "bmm", "mv", "dot", "vdot", "outer", "addmm", "addmv", "baddbmm"),
+    *("linear", "index", "index_backward", "scatter_reduce", "_embedding"),
+}
 """Operators that are not tried with integers of the dtype's whole range."""
 BLOCK = 2**17
 """Large inputs have more elements than this, and not a multiple of anything that a kernel's block may be."""
