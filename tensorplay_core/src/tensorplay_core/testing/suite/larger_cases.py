@@ -101,6 +101,13 @@ def _pointwise(pen: Pen) -> Iterator[Call]:
         yield tuple(tensors), more if len(one) > 1 else {}
 
 
+def _same(pen: Pen) -> Iterator[Call]:
+    """One tensor, and 1 for each number that has no default."""
+    numbers = [1 for a in pen.op.schema.positional if str(a.type) == "Scalar" and a.default is None]
+    for tensor in (pen.tensor(pen.size), pen.matrix):
+        yield (tensor, *numbers), {}
+
+
 def _reduction(pen: Pen) -> Iterator[Call]:
     dim, keepdim = pen.op.schema.argument("dim"), pen.op.schema.argument("keepdim")
     yield (pen.tensor(pen.size), *(() if dim is None or dim.default is not None else (0,))), {}
