@@ -152,7 +152,13 @@ class _AttentionBackwardBackward(Node):
         saved_grad_out, saved_query, saved_key, saved_value, saved_attn_mask, is_causal, scale = node.saved
         edge_grad_out, edge_query, edge_key, edge_value, edge_attn_mask = node.edges
         grad_grad_out = grad_query = grad_key = grad_value = grad_attn_mask = None
-        if edge_grad_out is not None or edge_query is not None or edge_key is not None or edge_value is not None or edge_attn_mask is not None:
+        if (
+            edge_grad_out is not None
+            or edge_query is not None
+            or edge_key is not None
+            or edge_value is not None
+            or edge_attn_mask is not None
+        ):
             grad_out = unpack(saved_grad_out, node, "grad_out", graph)
             query = unpack(saved_query, node, "query", graph)
             key = unpack(saved_key, node, "key", graph)

@@ -127,7 +127,17 @@ class ConvolutionBackwardBackward(Node):
 
     def backward(node, grads: Any, graph: bool) -> Gradients:
         """See the class."""
-        saved_grad_output, saved_input, saved_weight, stride, padding, dilation, transposed, output_padding, groups = node.saved
+        (
+            saved_grad_output,
+            saved_input,
+            saved_weight,
+            stride,
+            padding,
+            dilation,
+            transposed,
+            output_padding,
+            groups,
+        ) = node.saved
         edge_grad_output, edge_input, edge_weight = node.edges
         grad_grad_output = grad_input = grad_weight = None
         if edge_grad_output is not None or edge_input is not None or edge_weight is not None:

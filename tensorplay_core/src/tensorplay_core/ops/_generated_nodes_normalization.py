@@ -100,7 +100,13 @@ class _StandardizeBackwardBackward(Node):
         saved_grad_out, saved_input, saved_mean, saved_var, saved_weight, dim, eps, output_mask = node.saved
         edge_grad_out, edge_input, edge_mean, edge_var, edge_weight = node.edges
         grad_grad_out = grad_input = grad_mean = grad_var = grad_weight = None
-        if edge_grad_out is not None or edge_input is not None or edge_mean is not None or edge_var is not None or edge_weight is not None:
+        if (
+            edge_grad_out is not None
+            or edge_input is not None
+            or edge_mean is not None
+            or edge_var is not None
+            or edge_weight is not None
+        ):
             grad_out = unpack(saved_grad_out, node, "grad_out", graph)
             input = unpack(saved_input, node, "input", graph)
             mean = unpack(saved_mean, node, "mean", graph)

@@ -259,6 +259,8 @@ def result_of(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Re
         if op.schema.returns_list and shapes is not None:
             return Result(tuple(shapes), (name,) * len(shapes))
         return Result((None if shapes is None else tuple(shapes),), (name,))
+    if shapes is not None and all(isinstance(size, int) for size in shapes):  # one shape, which every result has
+        shapes = (tuple(shapes),) * count
     return Result(tuple(shapes) if shapes is not None else (None,) * count, (None,) * count)
 
 
