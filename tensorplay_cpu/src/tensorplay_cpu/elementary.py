@@ -213,7 +213,8 @@ def kernels(general: Kernels) -> Kernels:
             if first.dtype is not SINGLE:
                 return otherwise(*arrays)  # type: ignore[misc]
             if small is not None and first.size <= FEW:
-                return np.array([small(x) for x in first.reshape(-1).tolist()], SINGLE).reshape(first.shape)
+                result = np.array([small(x) for x in first.reshape(-1).tolist()], SINGLE).reshape(first.shape)
+                return result if first.flags.c_contiguous else np.positive(result, out=np.empty_like(first))
             return in_blocks(function, arrays, (), wanted, (SINGLE,), NARROW)[0]
 
         return kernel
