@@ -90,7 +90,7 @@ def outcome(op: Any, sample: Any, device: str, mode: Any = nullcontext, layout: 
             cotangents = [y.detach().new_ones(y.shape) for y in roots]
             gradients = tp.autograd.grad(roots, leaves, cotangents, allow_unused=True)
             found += [seen(g, layout=False, node=True) for g in gradients]
-    except (tp.TensorPlayError, TypeError) as error:
+    except (tp.TensorPlayError, TypeError, UserWarning) as error:  # a warning is an error in this file
         return type(error), str(error).replace("meta", "cpu")
     assert all(y.device.type == device for y in results)
     return found
@@ -111,7 +111,9 @@ DATA_DECIDES = (
 
 
 def counts_classes(op: Any, sample: Any) -> bool:
-    """Whether the largest class says how many there are."""
+    """Whether the largest class, or the sum of the repeats, says how many there are."""
+    if op.display_name.startswith("repeat_interleave.") and op.display_name.endswith("Tensor"):
+        return sample.kwargs.get("output_size") is None
     return op.name == "one_hot" and (*sample.args[1:], sample.kwargs.get("num_classes", -1))[0] == -1
 
 
@@ -126,7 +128,7 @@ def casts_expanded(op: Any, sample: Any) -> bool:
     expanded = [a for a in sample.args if isinstance(a, TensorSpec) and a.layout == "expanded"]
     wide = ("float32", "float64", "complex64")  # halves compute in float32
     casts = op.promote == "float" or (op.functional or op).math is not None
-    return any(op.name == "_to_copy" or (casts and a.dtype not in wide) for a in expanded)
+    return any(op.name in ("_to_copy", "rms_norm") or (casts and a.dtype not in wide) for a in expanded)
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -187,10 +189,10 @@ def test_an_elementwise_result_is_laid_out_as_its_operands_as_on_the_cpu(name):
 def test_strides_that_are_listed_as_different_from_numpys_are():
     calls = {
         "index_select": lambda x: x.index_select(1, tp.tensor([1, 0], device=x.device)),
-        "linalg_cholesky": lambda x: tp.linalg_cholesky(tp.eye(3, device=x.device), upper=True),
-        "linalg_cholesky_ex": lambda x: tp.linalg_cholesky_ex(tp.eye(3, device=x.device), upper=True)[0],
-        "linalg_solve": lambda x: tp.linalg_solve(tp.eye(3, device=x.device), tp.ones(2, 3, device=x.device), left=False),
-        "linalg_svd": lambda x: tp.linalg_svd(tp.ones(0, 2, device=x.device))[2],
+        "linalg_cholesky": lambda x: tp.linalg.cholesky(tp.eye(3, device=x.device), upper=True),
+        "linalg_cholesky_ex": lambda x: tp.linalg.cholesky_ex(tp.eye(3, device=x.device), upper=True)[0],
+        "linalg_solve": lambda x: tp.linalg.solve(tp.eye(3, device=x.device), tp.ones(2, 3, device=x.device), left=False),
+        "linalg_svd": lambda x: tp.linalg.svd(tp.ones(0, 2, device=x.device))[2],
         "real": lambda x: x.real(),
     }
     assert calls.keys() == NUMPY_STRIDES.keys()
@@ -267,7 +269,7 @@ def test_what_fails_on_the_cpu_fails_with_the_same_message(name):
             failed += isinstance(on_cpu, tuple)
     assert (
         failed
-        or op.name == "take"
+        or op.name in ("kron", "take")
         or all(len(sample.args) == 1 for sample in samples(op.functional or op, dtype="float32"))
     )
 
