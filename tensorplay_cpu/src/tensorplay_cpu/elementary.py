@@ -208,12 +208,14 @@ def kernels(general: Kernels) -> Kernels:
     def blocked(name: str, registers: int, small: Callable[..., float] | None) -> Any:
         function, wanted, otherwise = quiet[f"{name}_block"], [SINGLE] * registers, general.get(name)
 
-        def kernel(self: Any, *others: Any) -> Any:
-            if self.dtype is not SINGLE:
-                return otherwise(self, *others)  # type: ignore[misc]
-            if small is not None and self.size <= FEW:
-                return np.array([small(x) for x in self.reshape(-1).tolist()], SINGLE).reshape(self.shape)
-            return in_blocks(function, (self, *others), (), wanted, (SINGLE,), NARROW)[0]
+        def kernel(*arrays: Any) -> Any:
+            first = arrays[0]
+            if first.dtype is not SINGLE:
+                return otherwise(*arrays)  # type: ignore[misc]
+            if small is not None and first.size <= FEW:
+                result = np.array([small(x) for x in first.reshape(-1).tolist()], SINGLE).reshape(first.shape)
+                return result if first.flags.c_contiguous else np.positive(result, out=np.empty_like(first))
+            return in_blocks(function, arrays, (), wanted, (SINGLE,), NARROW)[0]
 
         return kernel
 

@@ -12,6 +12,7 @@ from typing import Any
 from tensorplay_composite.arrays import indexing
 from tensorplay_composite.arrays._support import Kernels, Support, check_0d, dtype_name, leading, quietly
 from tensorplay_core.errors import DTypeError, ValueRangeError, fix
+from tensorplay_core.ops.shape_checks import normalize_dim
 
 
 @quietly
@@ -39,6 +40,7 @@ def orders(xp: Any, support: Support) -> Kernels:
             check_0d("sort", dim)
             return support.copy(self), xp.zeros((), dtype=int64)
         if not math.prod(self.shape):
+            normalize_dim("sort", dim, self.ndim)
             return support.copy(self), xp.zeros(self.shape, dtype=int64)
         indices = places(self, dim, descending)
         return xp.take_along_axis(self, indices, axis=dim), indices

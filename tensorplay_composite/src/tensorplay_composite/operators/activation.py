@@ -10,6 +10,7 @@ from tensorplay_core.ops import shapes_pointwise as rules
 from tensorplay_core.ops.shape_checks import Shaped
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.types.dtype import float32, get_default_dtype
+from tensorplay_core.types.promotion import promote
 
 
 def prelu(self: Tensor, weight: Tensor) -> Tensor:
@@ -48,7 +49,7 @@ def gelu(self: Tensor, *, approximate: str = "none") -> Tensor:
 
 def gelu_backward(grad_output: Tensor, self: Tensor, *, approximate: str = "none") -> Tensor:
     """See :mod:`tensorplay_composite.arrays.activation`."""
-    dtype = self.dtype
+    dtype = promote(grad_output.dtype, self.dtype)
     rules.check_approximation("gelu_backward", approximate)
     if dtype.itemsize == 2:
         return gelu_backward(grad_output.to(float32), self.to(float32), approximate=approximate).to(dtype)

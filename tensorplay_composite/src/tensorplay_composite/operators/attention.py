@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tensorplay_core.autograd.modes import no_grad
-from tensorplay_core.errors import ArgumentError, DimError, DTypeError, ShapeError, ValueRangeError, fix
+from tensorplay_core.errors import ArgumentError, DimError, DTypeError, NoDataError, ShapeError, ValueRangeError, fix
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.shape_checks import broadcast_shapes
 from tensorplay_core.tensor.tensor import Tensor
@@ -110,7 +110,7 @@ def one_hot(self: Tensor, num_classes: int = -1) -> Tensor:
                 f"one_hot: Class values must be smaller than num_classes, {num_classes}, and one is {largest}"
             )
     elif num_classes == -1:
-        raise ArgumentError("one_hot: a meta tensor has no largest class" + fix("pass num_classes."))
+        raise NoDataError("one_hot: a meta tensor has no largest class" + fix("pass num_classes."))
     every = F.arange(0, num_classes, 1, dtype=classes.dtype, device=self.device)
     return (classes.unsqueeze(-1) == every).to(classes.dtype)
 

@@ -203,6 +203,8 @@ def tensordot(self: Tensor, other: Tensor, dims_self: Any, dims_other: Any) -> T
         if dims_other
         else ()
     )
+    if first and not (self.ndim and other.ndim):
+        raise ShapeError(f"tensordot: a 0-d tensor has no dims to sum over, and dims names {list(dims_self)}")
     for a, b in zip(first, second, strict=True):
         if self.shape[a] != other.shape[b] and 1 not in (self.shape[a], other.shape[b]):
             raise ShapeError(

@@ -238,5 +238,5 @@ def _check_quantile(self: Tensor, q: Tensor, interpolation: str) -> None:
         raise ShapeError(f"quantile: q must have one dim or none, and has shape {q.shape}")
     if interpolation not in INTERPOLATIONS:
         raise ValueRangeError(f"quantile: interpolation must be one of {INTERPOLATIONS}, and is {interpolation!r}")
-    if q.numel() and not bool(((q >= 0) * (q <= 1)).all()):
+    if q.numel() and not q.is_meta and not bool(((q >= 0) * (q <= 1)).all()):
         raise ValueRangeError("quantile: q must be between 0 and 1" + fix("a percentage is divided by 100"))

@@ -78,13 +78,6 @@ class Pen:
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-def _same(pen: Pen) -> Iterator[Call]:
-    """One tensor, and a 1 for each number that must be given."""
-    rest = [1 for a in pen.op.schema.positional if not a.type.is_tensor and a.default is None]
-    for tensor in (pen.tensor(pen.size), pen.matrix):
-        yield (tensor, *rest), {}
-
-
 def _pointwise(pen: Pen) -> Iterator[Call]:
     n, r, c = pen.size, pen.rows, pen.columns
     more = {"alpha": 3} if pen.op.schema.argument("alpha") is not None and pen.dtype != "bool" else {}
