@@ -7,6 +7,7 @@ belongs to somebody else on PyPI; and a folder in front of the path can hide the
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,10 +24,10 @@ UMBRELLA = "tensorplay"
 
 CORE_FOLDER = Path(tensorplay_core.__file__).parent
 
-_OF_A_FAMILY = (
-    ("config/native_functions_*.yaml", "ops/_generated_schemas_*.py", "ops/_generated_functional_*.py"),
-    ("config/derivatives_*.yaml", "ops/_generated_nodes_*.py"),
-)
+_OF_A_FAMILY = ("config/native_functions_*.yaml", "ops/_generated_schemas_*.py", "ops/_generated_functional_*.py")
+# A family without gradients (logical) has a file of derivatives that says so, and no nodes.
+_WITH_GRADIENTS = ("config/derivatives_*.yaml", "ops/_generated_nodes_*.py")
+_TABLE_OF_NODES = "ops/_generated_autograd.py"  # imports the nodes of each family that has any
 _ALWAYS = (
     *(f"ops/_generated_{name}.py" for name in ("autograd", "functional", "meta", "methods", "public")),
     "autocast/_generated_rules.py",
@@ -88,9 +89,13 @@ def core_files(case: Case) -> Iterator[Finding]:
 
 def missing_from(folder: Path) -> list[str]:
     """Returns the files that a folder with core lacks: what one family of operators has, each has to have."""
+    table = folder / _TABLE_OF_NODES
+    named = re.findall(r"import _generated_nodes_(\w+)", table.read_text(encoding="utf-8")) if table.is_file() else []
     wanted = []
-    for files in _OF_A_FAMILY:
-        families = {family for file in files for family in _families(folder / file)}
+    for files, families in (
+        (_OF_A_FAMILY, {family for file in _OF_A_FAMILY for family in _families(folder / file)}),
+        (_WITH_GRADIENTS, {*named, *_families(folder / _WITH_GRADIENTS[1])}),
+    ):
         wanted += [file.replace("*", family) for family in sorted(families or {"*"}) for file in files]
     return [file for file in [*wanted, *_ALWAYS] if not (folder / file).is_file()]
 
