@@ -28,16 +28,16 @@ def kernels(random: HostRandom) -> Kernels:
             numbers = room[: part.size]
             draw(out=numbers, dtype=single)
             not_less(numbers, p, part)
-        return scaled(input, mask, 1 / (1 - p) if p < 1 else 0.0), mask
+        return native_dropout_backward(input, mask, 1 / (1 - p) if p < 1 else 0.0), mask
 
-    def scaled(input: Any, mask: Any, scale: float) -> Any:
-        """``input * (mask * scale)``: what is dropped becomes 0, and NaN where it was not finite, as in PyTorch."""
-        dtype = input.dtype
+    def native_dropout_backward(grad_output: Any, mask: Any, scale: float) -> Any:
+        """``grad_output * (mask * scale)``: what is dropped becomes 0, NaN where it was not finite, as in PyTorch."""
+        dtype = grad_output.dtype
         if dtype.itemsize == 2:
-            return scaled(input.astype(single), mask, scale).astype(dtype)
-        result = empty(input.shape, dtype)
-        x, kept, out = np.ascontiguousarray(input).reshape(-1), mask.reshape(-1), result.reshape(-1)
-        factor = input.real.dtype.type(scale)
+            return native_dropout_backward(grad_output.astype(single), mask, scale).astype(dtype)
+        result = empty(grad_output.shape, dtype)
+        x, kept, out = np.ascontiguousarray(grad_output).reshape(-1), mask.reshape(-1), result.reshape(-1)
+        factor = grad_output.real.dtype.type(scale)
         room = empty(min(BLOCK, x.size), factor.dtype)
         for start in range(0, x.size, BLOCK):
             stop = start + BLOCK
@@ -45,4 +45,4 @@ def kernels(random: HostRandom) -> Kernels:
             multiply(x[start:stop], numbers, out[start:stop])
         return result
 
-    return {"native_dropout": native_dropout, "native_dropout_backward": scaled}
+    return {"native_dropout": native_dropout, "native_dropout_backward": native_dropout_backward}

@@ -208,13 +208,12 @@ def kernels(general: Kernels) -> Kernels:
     def blocked(name: str, registers: int, small: Callable[..., float] | None) -> Any:
         function, wanted, otherwise = quiet[f"{name}_block"], [SINGLE] * registers, general.get(name)
 
-        def kernel(*arrays: Any) -> Any:
-            first = arrays[0]
-            if first.dtype is not SINGLE:
-                return otherwise(*arrays)  # type: ignore[misc]
-            if small is not None and first.size <= FEW:
-                return np.array([small(x) for x in first.reshape(-1).tolist()], SINGLE).reshape(first.shape)
-            return in_blocks(function, arrays, (), wanted, (SINGLE,), NARROW)[0]
+        def kernel(self: Any, *others: Any) -> Any:
+            if self.dtype is not SINGLE:
+                return otherwise(self, *others)  # type: ignore[misc]
+            if small is not None and self.size <= FEW:
+                return np.array([small(x) for x in self.reshape(-1).tolist()], SINGLE).reshape(self.shape)
+            return in_blocks(function, (self, *others), (), wanted, (SINGLE,), NARROW)[0]
 
         return kernel
 
@@ -240,7 +239,7 @@ def kernels(general: Kernels) -> Kernels:
     def round(self: Any) -> Any:
         return self.copy() if self.dtype.kind in "iu" else rint(self)
 
-    def clamp(self: Any, min: Any, max: Any) -> Any:
+    def clamp(self: Any, min: Any = None, max: Any = None) -> Any:
         if min is None:
             return minimum(self, max)
         return maximum(self, min) if max is None else clip(self, min, max)

@@ -105,7 +105,7 @@ def kernels(general: Kernels) -> Kernels:
         return mean, var
 
     def standardize_backward(
-        grad: Any,
+        grad_out: Any,
         input: Any,
         mean: Any,
         var: Any,
@@ -113,11 +113,11 @@ def kernels(general: Kernels) -> Kernels:
         dim: Sequence[int],
         affine: Shape,
         eps: float,
-        mask: Mask,
+        output_mask: Mask,
     ) -> tuple[Any, ...]:
-        dtype, shape = input.dtype, input.shape
+        dtype, shape, mask = input.dtype, input.shape, output_mask
         if dtype.itemsize == 2:
-            wide: list[Any] = [None if a is None else a.astype("float32") for a in (grad, input, mean, var, weight)]
+            wide: list[Any] = [None if a is None else a.astype("float32") for a in (grad_out, input, mean, var, weight)]
             rest: tuple[Any, ...] = dim, affine, eps, mask
             return tuple([a.astype(dtype) for a in standardize_backward(*wide, *rest)])
         sizes = [size if wanted else (0,) for size, wanted in zip((shape, affine, affine), mask, strict=True)]
@@ -127,7 +127,7 @@ def kernels(general: Kernels) -> Kernels:
         like = (1,) * (input.ndim - len(affine)) + tuple(affine)
         weight = None if weight is None else weight.reshape(like)
         order, back = _order(dims, input.ndim)
-        x, g = np.ascontiguousarray(input), np.ascontiguousarray(grad)
+        x, g = np.ascontiguousarray(input), np.ascontiguousarray(grad_out)
         over = tuple([d for d, n in enumerate(like) if n == 1])
         factor = 1 / sqrt(var + eps)
         parts: tuple[Any, Any] = (None, None)

@@ -37,7 +37,5 @@ def test_what_is_refused(arguments, error, said):
 
 
 def test_the_gradient_has_the_shape_of_the_distances():
-    with pytest.raises(
-        tp.ShapeError, match=r"grad_output must have the shape of the distances, \(2, 4\), not \(4, 2\)"
-    ):
+    with pytest.raises(tp.ShapeError, match=r"must have the shape of the distances, \(2, 4\), not \(4, 2\)"):
         rules.cdist_backward("b", of(4, 2), of(2, 3), of(4, 3), 2.0, of(2, 4))

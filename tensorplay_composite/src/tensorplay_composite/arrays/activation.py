@@ -6,6 +6,7 @@ and an infinity times 0 would not be.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -29,6 +30,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
     def single_at_least(function: Any) -> Any:
         """Half precisions compute in float32, and are rounded once."""
 
+        @functools.wraps(function)
         def widened(*arrays: Any, approximate: str = "none") -> Any:
             dtype = arrays[0].dtype
             check_approximation("gelu", approximate)

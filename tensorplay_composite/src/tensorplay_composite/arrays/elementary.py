@@ -39,7 +39,7 @@ def rounding(xp: Any, support: Support) -> Kernels:
             return where((rest != 0) & ((rest < 0) != (self < 0)), rest - other, rest)
         return copysign(remainder(absolute(self), absolute(other)), self)
 
-    def clamp(self: Any, min: Any, max: Any) -> Any:
+    def clamp(self: Any, min: Any = None, max: Any = None) -> Any:
         if min is not None:
             self = maximum(self, min)
         return self if max is None else minimum(self, max)

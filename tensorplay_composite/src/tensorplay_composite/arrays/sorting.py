@@ -18,7 +18,7 @@ from tensorplay_core.errors import DTypeError, ValueRangeError, fix
 def orders(xp: Any, support: Support) -> Kernels:
     """``sort`` and ``topk``."""
     kind, cast, single, int64 = support.kind, support.cast, support.single, support.int64
-    uint8 = support.native("uint8")
+    small = support.widest("uint8", "int32")
 
     def stable(self: Any, dim: int) -> Any:
         if support.numpy_rules:
@@ -27,7 +27,7 @@ def orders(xp: Any, support: Support) -> Kernels:
 
     def places(self: Any, dim: int, descending: bool) -> Any:
         if kind[self.dtype] in ("half", "bool"):
-            self = cast(self, single if kind[self.dtype] == "half" else uint8)
+            self = cast(self, single if kind[self.dtype] == "half" else small)
         if not descending:
             return cast(stable(self, dim), int64)
         return self.shape[dim] - 1 - xp.flip(cast(stable(xp.flip(self, axis=dim), dim), int64), axis=dim)
@@ -44,6 +44,8 @@ def orders(xp: Any, support: Support) -> Kernels:
         return xp.take_along_axis(self, indices, axis=dim), indices
 
     def topk(self: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Any, Any]:
+        if not 0 <= k <= (self.shape[dim] if self.ndim else 1):
+            raise ValueError("k is out of range")  # a slice would take it
         values, indices = sort(self, dim, largest)
         if self.ndim == 0:
             return values, indices
@@ -63,7 +65,7 @@ def counts(xp: Any, support: Support) -> Kernels:
     def searchsorted(sorted_sequence: Any, self: Any, *, right: bool = False) -> Any:
         what = kind[self.dtype]
         if what in ("half", "bool"):
-            dtype = single if what == "half" else support.native("uint8")
+            dtype = single if what == "half" else support.widest("uint8", "int32")
             sorted_sequence, self = cast(sorted_sequence, dtype), cast(self, dtype)
         if sorted_sequence.ndim == 1:
             flat = xp.reshape(self, (-1,))

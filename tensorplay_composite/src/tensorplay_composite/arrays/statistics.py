@@ -132,17 +132,17 @@ def kept(shape: tuple[int, ...], axis: Any) -> tuple[int, ...]:
 def medians(xp: Any, support: Support) -> Kernels:
     """``median`` of all elements."""
     kind, cast, single = support.kind, support.cast, support.single
-    uint8 = support.native("uint8")
+    small = support.widest("uint8", "int32")
 
     def median(self: Any) -> Any:
         what, flat = kind[self.dtype], xp.reshape(self, (-1,))
         if what in ("half", "float"):
             missing = xp.isnan(flat)
             if xp.any(missing):
-                return support.copy(flat[xp.argmax(cast(missing, uint8))])
+                return support.copy(flat[xp.argmax(cast(missing, small))])
         place = (flat.shape[0] - 1) // 2
         if what in ("half", "bool"):
-            return cast(xp.sort(cast(flat, single if what == "half" else uint8))[place], self.dtype)
+            return cast(xp.sort(cast(flat, single if what == "half" else small))[place], self.dtype)
         return support.copy(xp.partition(flat, place)[place] if support.numpy_rules else xp.sort(flat)[place])
 
     return {"median": median}
