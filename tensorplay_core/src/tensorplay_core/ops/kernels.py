@@ -77,7 +77,7 @@ def run(op: Operator, registration: Registration, args: tuple[Any, ...], kwargs:
     written = written_tensors(op, args, kwargs) if plan.written else ()
     for tensor in written:
         check_writable(op, tensor)
-    apart = rebinding.apart(written, arrays, native) if compute.rebinds else {}
+    apart = rebinding.apart(op, written, compute, args, kwargs, arrays, native) if compute.rebinds else {}
     watched = None if compute in registration.verified else Watched(op, compute, args, arrays, kwargs, native)
     try:
         if compute.several:
