@@ -41,7 +41,7 @@ def place_of(xp: Any, support: Support) -> Place:
     cast, asarray, fetch = support.cast, xp.asarray, getattr(xp, "asnumpy", None)
 
     def upload(host: Any, dtype: Any) -> Any:
-        return asarray(host) if host.dtype == dtype or name_of(dtype) == host.dtype.name else cast(asarray(host), dtype)
+        return asarray(host) if host.dtype is dtype or name_of(dtype) == host.dtype.name else cast(asarray(host), dtype)
 
     def write(array: Any, host: Any) -> Any:
         if not support.mutable:
