@@ -134,7 +134,7 @@ def draw(ax, rows):
             ax.text(
                 j, i, f"{value:.2f}", ha="center", va="center", fontsize=7, color="white" if value < 0.6 else "black"
             )
-    ax.set_yticks(range(len(rows)), SENTENCES, fontsize=7)
+    ax.set_yticks(range(len(rows)), SENTENCES, fontsize=6)
     ax.set_xticks(range(len(rows)))
     ax.set_title("How alike sentences are")
 

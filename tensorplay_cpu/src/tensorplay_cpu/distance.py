@@ -26,7 +26,7 @@ PAIRS = 1 << 16
 FEW = 4096
 """For fewer pairs the loop over components costs more than their differences."""
 NEAR = {("float32", "float32"): 1 / 4, ("float32", "float64"): 2.0**-24, ("float64", "float64"): 1 / 16}
-"""A pair is near if its squared distance is less than so much of ``|a|² + |b|²``: by dtypes of rows and products."""
+"""A pair is near if its squared distance is less than so much of ``|a|² + |b|²``; by dtypes of rows and products."""
 SCALES = {4: 2.0**75, 8: 2.0**538}
 """The square of each takes the smallest positive number of so many bytes past 1."""
 MANY = 16
@@ -87,8 +87,8 @@ def items(x1: Any, x2: Any) -> tuple[tuple[int, ...], Any, Any]:
     if x1.ndim == x2.ndim == 2:
         return (), x1[None], x2[None]
     batch = broadcast_shapes("cdist", x1.shape[:-2], x2.shape[:-2])
-    first, second = (np.broadcast_to(x, batch + x.shape[-2:]).reshape(-1, *x.shape[-2:]) for x in (x1, x2))
-    return batch, first, second
+    a, b = (np.broadcast_to(x, batch + x.shape[-2:]).reshape(-1, *x.shape[-2:]) for x in (x1, x2))
+    return batch, a, b
 
 
 def blocks(rows: int, columns: int) -> Iterator[slice]:

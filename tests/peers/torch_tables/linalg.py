@@ -35,6 +35,8 @@ DIFFERENT |= {
     for sample in ("shape (3, 2)", "shape (2, 3)", "shape (2, 2, 3)", "shape (2, 3, 2)", "strided")
 }
 DIFFERENT_DTYPES: dict[tuple[str, str], str] = {
+    ("_cdist_backward", "float16"): "the second slope is computed in float32; PyTorch rounds every step",
+    ("_cdist_backward", "bfloat16"): "the second slope is computed in float32; PyTorch rounds every step",
     **{
         (name, dtype): "half precisions compute in float32 and round once; PyTorch rounds each step"
         for name in ("cosine_similarity", "normalize", "pairwise_distance")
@@ -69,7 +71,18 @@ def svd(x: Any, full_matrices: bool = True) -> Any:
     return u * factor, s, torch.cat([vh[..., :k, :] * factor[..., :k].mH, rest.mH], -2)
 
 
+def cdist_backward(grad: Any, a: Any, b: Any, p: float, distance: Any) -> Any:
+    """In differences, since PyTorch's own has no gradient."""
+    difference, r = a.unsqueeze(-2) - b.unsqueeze(-3), distance.unsqueeze(-1)
+    share = difference / torch.where(r == 0, 1, r)
+    slope = (
+        share if p == 2 else difference.sign() if p == 1 else share * 0 if p == 0 else share * share.abs() ** (p - 2)
+    )
+    return (grad.unsqueeze(-1) * torch.where(r == 0, 0, slope)).sum(-2)
+
+
 REFERENCES: dict[str, Any] = {
+    "_cdist_backward": cdist_backward,
     **{
         name: getattr(torch.linalg, name.partition(".")[0].removeprefix("linalg_"))
         for name in OPERATORS

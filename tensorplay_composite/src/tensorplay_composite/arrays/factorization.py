@@ -24,7 +24,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
     """Returns the kernels of decompositions over ``xp``; none where it has no ``linalg``."""
     if getattr(xp, "linalg", None) is None:
         return {}
-    kind, cast, lapack = support.kind, support.cast, xp.linalg
+    kind, cast, copy, lapack = support.kind, support.cast, support.copy, xp.linalg
     raises = module_name(xp).startswith(("numpy", "array_api_strict"))  # others give NaN or infinities
     own = module_name(xp).startswith("numpy")  # reads one triangle alone
     native32 = support.native("int32")
@@ -113,10 +113,10 @@ def kernels(xp: Any, support: Support) -> Kernels:
         square(self)
         a = lower_of(adjoint(self) if upper else self)
         if 0 in a.shape:
-            return support.copy(a), [0] * items_count(a)
+            return copy(a), [0] * items_count(a)
         result = factor(a)
         if result is not None:
-            return (adjoint(result) if upper else result), []
+            return (copy(adjoint(result)) if upper else result), []
         every = items(a)
         info = [leading_minor(every[i, ...]) for i in range(every.shape[0])]
         parts = [
@@ -124,7 +124,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
             for i, minor in enumerate(info)
         ]
         result = xp.reshape(xp.stack(parts), a.shape)
-        return (adjoint(result) if upper else result), info
+        return (copy(adjoint(result)) if upper else result), info
 
     def items_count(a: Any) -> int:
         count = 1
@@ -176,7 +176,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
         square(A)
         b, vector = columns(A, B)
         if not left:
-            return transposed(linalg_solve(transposed(A), transposed(b)))
+            return copy(transposed(linalg_solve(transposed(A), transposed(b))))
         a, b = together(A, b)
         x = xp.zeros(b.shape, dtype=b.dtype) if 0 in a.shape + b.shape else guarded("linalg_solve", lapack.solve, a, b)
         return x[..., 0] if vector else x
@@ -184,7 +184,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
     def linalg_inv(A: Any) -> Any:
         square(A)
         result = guarded("linalg_inv", lapack.inv, A)
-        return support.copy(A) if result is None else result
+        return copy(A) if result is None else result
 
     def linalg_solve_triangular(
         self: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
@@ -192,7 +192,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
         square(self)
         if not left:
             x = linalg_solve_triangular(transposed(self), transposed(B), upper=not upper, unitriangular=unitriangular)
-            return transposed(x)
+            return copy(transposed(x))
         a, b = together(self, B)
         n = a.shape[-1]
         if 0 in b.shape or not n:
@@ -248,7 +248,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
         square(self)
         a = lower_of(adjoint(self) if UPLO.upper() == "U" else self)
         if 0 in a.shape:
-            return xp.zeros(a.shape[:-1], dtype=xp.abs(a).dtype), support.copy(a)
+            return xp.zeros(a.shape[:-1], dtype=xp.abs(a).dtype), copy(a)
         values, vectors = converged("linalg_eigh", lapack.eigh, a)
         return values, vectors * phases(vectors)
 
@@ -277,7 +277,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
             def unit(size: int, shown: int) -> Any:
                 return xp.broadcast_to(xp.eye(size, dtype=A.dtype), (*A.shape[:-2], size, size))[..., :shown] + 0
 
-            u, vh = unit(m, m if full_matrices else k), adjoint(unit(n, n if full_matrices else k))
+            u, vh = unit(m, m if full_matrices else k), copy(adjoint(unit(n, n if full_matrices else k)))
             return u, xp.zeros((*A.shape[:-2], k), dtype=xp.abs(A).dtype), vh
         u, s, vh = converged("linalg_svd", lapack.svd, A, full_matrices=full_matrices)
         factor = phases(u)

@@ -44,6 +44,8 @@ def orders(xp: Any, support: Support) -> Kernels:
         return xp.take_along_axis(self, indices, axis=dim), indices
 
     def topk(self: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Any, Any]:
+        if not 0 <= k <= (self.shape[dim] if self.ndim else 1):
+            raise ValueError("k is out of range")  # a slice would take it
         values, indices = sort(self, dim, largest)
         if self.ndim == 0:
             return values, indices

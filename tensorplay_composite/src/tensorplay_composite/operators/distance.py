@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from tensorplay_composite.operators.linalg import _norm, _wide
+from tensorplay_composite.operators.linalg import _norm, _shaped, _wide
 from tensorplay_core.errors import DTypeError, ShapeError, fix
 from tensorplay_core.ops import _generated_functional as F
+from tensorplay_core.ops import shapes_distance as rules
 from tensorplay_core.ops.helpers_distance import slopes
 from tensorplay_core.ops.shape_checks import broadcast_shapes, normalize_dim
 from tensorplay_core.tensor.tensor import Tensor
@@ -59,7 +60,9 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2, eps: float = 1e-06, 
 
 
 def cdist(x1: Tensor, x2: Tensor, p: float = 2, compute_mode: int | None = None) -> Tensor:
-    """The norms of all differences of rows; the shape rule has looked at the arguments."""
+    """The norms of all differences of rows."""
+    a, b = _shaped(x1, x2)
+    rules.cdist("cdist", a, b, p, compute_mode)
     difference = _wide(x1).unsqueeze(-2) - _wide(x2).unsqueeze(-3)
     if not difference.shape[-1]:
         return difference.sum(-1).to(x1.dtype)
@@ -68,6 +71,8 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2, compute_mode: int | None = None)
 
 def _cdist_backward(grad_output: Tensor, x1: Tensor, x2: Tensor, p: float, cdist: Tensor) -> Tensor:
     """The sum over the rows of ``x2`` of each distance's gradient times its slope."""
+    grad, a, b, distances = _shaped(grad_output, x1, x2, cdist)
+    rules.cdist_backward("_cdist_backward", grad, a, b, p, distances)
     difference = _wide(x1).unsqueeze(-2) - _wide(x2).unsqueeze(-3)
     distance = _wide(cdist)
     if p == float("inf") and distance is not cdist:  # the largest component must equal it to the last bit

@@ -15,7 +15,8 @@ from tensorplay_core.errors import DimError, DTypeError, LinAlgError, ShapeError
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.helpers_linalg import adjoint
 from tensorplay_core.ops.shape_checks import Shaped, as_ints, normalize_dims
-from tensorplay_core.ops.shapes_factorization import square
+from tensorplay_core.ops.shapes_factorization import solve_triangular, square
+from tensorplay_core.ops.shapes_linalg import matrices
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.types.dtype import DType, float64, int64
 
@@ -32,6 +33,7 @@ def _square(op: str, x: Tensor) -> None:
 
 def linalg_cholesky(self: Tensor, *, upper: bool = False) -> Tensor:
     """Column by column, as Cholesky and Banachiewicz did."""
+    _square("linalg_cholesky", self)
     a = adjoint(self) if upper else self
     n = a.shape[-1]
     if not a.numel():
@@ -58,6 +60,7 @@ def linalg_solve_triangular(
     self: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor:
     """Row by row: what is known of X is taken from the right side, and the rest divided by the diagonal."""
+    solve_triangular("linalg_solve_triangular", *(Shaped(x.shape, x.dtype) for x in (self, B)), left=left)
     for x in (self, B):
         if x.dtype.name not in EPSILON:
             raise DTypeError(
@@ -149,6 +152,7 @@ def linalg_pinv(
     self: Tensor, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False
 ) -> Tensor:
     """From the singular values, or the eigenvalues of Hermitian matrices."""
+    matrices("linalg_pinv.atol_rtol_float", Shaped(self.shape, self.dtype))
     if not self.numel():
         return self.transpose(-2, -1).clone()
     if hermitian:

@@ -159,7 +159,7 @@ def scatter_reduce(
 ) -> Tensor:
     """Combines in rounds, of which each takes one more element for every place that has one left."""
     check_scatter("scatter_reduce", _shaped(self), dim, _shaped(index), _shaped(src), reduce)
-    if not index.numel():
+    if self.is_meta or not index.numel():
         return self.clone()
     places, values = flat_places(self, dim, index, src)
     flat = self.reshape(self.numel())

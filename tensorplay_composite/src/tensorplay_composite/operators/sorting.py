@@ -145,9 +145,10 @@ def searchsorted_tensor(
     if not out_int32 and side is None and sorter is None:
         return _halved(sorted_sequence, self, right)
     if sorter is not None:
-        if sorter.numel() and not bool(((sorter >= 0) * (sorter < sorted_sequence.shape[-1])).all()):
+        size = sorted_sequence.shape[-1]
+        if sorter.numel() and not sorter.is_meta and not bool(((sorter >= 0) * (sorter < size)).all()):
             raise ValueRangeError(
-                f"searchsorted: sorter has indices out of range for {sorted_sequence.shape[-1]} elements"
+                f"searchsorted: sorter has indices out of range for {size} elements"
                 + fix("tp.argsort(sequence) sorts it")
             )
         sorted_sequence = F.gather(sorted_sequence, -1, sorter)

@@ -10,6 +10,7 @@ import math
 
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.types.dtype import float32
 
 
 def powered(x: Tensor, exponent: float) -> Tensor:
@@ -40,6 +41,8 @@ def cdist_double_backward(
     grad: Tensor, grad_output: Tensor, x1: Tensor, x2: Tensor, p: float, cdist: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The gradients of ``(grad_output.unsqueeze(-1) * slopes).sum(-2)`` for its four tensors."""
+    if x1.dtype.itemsize == 2:  # rounded once, at the end
+        grad, grad_output, x1, x2, cdist = (x.to(float32) for x in (grad, grad_output, x1, x2, cdist))
     zero = cdist == 0
     one_over = F.where(zero, 0, 1 / F.where(zero, 1, cdist))
     weight = grad_output * one_over

@@ -40,7 +40,10 @@ def _element(make: Maker, number: int, i: int, j: int) -> Any:
     small = draw.choice((-4, -3, -2, -1, 1, 2, 3, 4)) / 8
     if i == j:
         large = (3.0 + 2.5 * i + number) * (1 if make.name in _POSITIVE or draw.random() < 0.7 else -1)
-        return complex(large, 0.25) if make.dtype.is_complex else large
+        large = large if make.inexact else abs(large)  # unsigned integers too are refused for what they are
+        angle = 0.0 if make.name in ("cholesky_solve", "cholesky_inverse") else 0.25  # a factor's diagonal is real
+        return complex(large, angle) if make.dtype.is_complex else large
+    small = small if make.inexact else abs(small)
     return complex(small, draw.choice((-3, -1, 2)) / 8) if make.dtype.is_complex else small
 
 

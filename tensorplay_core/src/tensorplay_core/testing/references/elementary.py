@@ -233,7 +233,7 @@ def lerp(self: Any, end: Any, weight: Any) -> Array:
         found = 4 * form.eps * (size(a) + size(b)) * (1 + size(w))
         return found if math.isfinite(found) else 0.0
 
-    return pointwise("default", kinds(function, function, function), slack)(self, end, weight)
+    return pointwise("float", kinds(function, function), slack)(self, end, weight)
 
 
 def combined(function: Callable[[Any, Any, Any, Any], Any], rule: str = "default") -> Callable[..., Array]:

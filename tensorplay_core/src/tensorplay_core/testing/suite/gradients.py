@@ -75,7 +75,10 @@ def _differences(judge: Judge, check: Callable[..., Any], case: Case) -> None:
     function, leaves = function_of(judge, case)
     if not leaves:
         raise Skip
-    if not any(y.requires_grad for y in _results(function(*leaves))):
+    results = _results(function(*leaves))
+    if not results:  # bools or integers, which have no gradient
+        raise Skip
+    if not any(y.requires_grad for y in results):
         raise Finding(f"{call_text(judge.op, case)} loses the gradient", _program(judge, case, check))
     judge.calls += 1
     try:

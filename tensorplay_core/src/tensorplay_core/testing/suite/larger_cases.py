@@ -78,6 +78,13 @@ class Pen:
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
+def _same(pen: Pen) -> Iterator[Call]:
+    """One tensor, and a 1 for each number that must be given."""
+    rest = [1 for a in pen.op.schema.positional if not a.type.is_tensor and a.default is None]
+    for tensor in (pen.tensor(pen.size), pen.matrix):
+        yield (tensor, *rest), {}
+
+
 def _pointwise(pen: Pen) -> Iterator[Call]:
     n, r, c = pen.size, pen.rows, pen.columns
     more = {"alpha": 3} if pen.op.schema.argument("alpha") is not None and pen.dtype != "bool" else {}
@@ -242,8 +249,7 @@ def _cross_entropy(pen: Pen) -> Iterator[Call]:
 
 
 LARGER: dict[str, Callable[[Pen], Iterator[Call]]] = {
-    "same": lambda pen: ((args, {}) for args in ((pen.tensor(pen.size),), (pen.matrix,))),
-    "broadcast": _pointwise, "write": _write, "reduction": _reduction, "max_dim": _along_a_dim,
+    "same": _same, "broadcast": _pointwise, "write": _write, "reduction": _reduction, "max_dim": _along_a_dim,
     "norm": _norm, "topk": _topk, "searchsorted": _searchsorted,
     "dimwise": _along_a_dim, "cat": _cat, "matmul": _matmul, "linear": _linear, "index": _index,
     "input_sizes": _scatter, "sized": _sized, "eye": _counting, "arange": _counting,
