@@ -46,7 +46,7 @@ def dtype_name(dtype: Any) -> str:
     return name if isinstance(name, str) else str(dtype).rsplit(".", 1)[-1]
 
 
-class _NameOf(dict[Any, str]):
+class NameOf(dict[Any, str]):
     """native dtype -> TensorPlay's name of it; NumPy spells a dtype's name anew each time, for a microsecond."""
 
     def __missing__(self, dtype: Any) -> str:
@@ -54,7 +54,7 @@ class _NameOf(dict[Any, str]):
         return name
 
 
-name_of = _NameOf().__getitem__
+name_of = NameOf().__getitem__
 
 
 class _KindOf(dict[Any, str]):

@@ -96,4 +96,4 @@ def filled(xp: Any, support: Support) -> Kernels:
 def kernels(xp: Any, support: Support, source: HostRandom) -> Kernels:
     """Returns the kernels of creation over ``xp``."""
     place = draws.place_of(xp, support)
-    return {**filled(xp, support), **ranges.kernels(place.upload), **draws.kernels(place, source)}
+    return {**filled(xp, support), **ranges.kernels(place.upload, place.name), **draws.kernels(place, source)}

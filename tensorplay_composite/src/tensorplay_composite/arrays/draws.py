@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tensorplay_composite.arrays._support import Kernels, Support, name_of
+from tensorplay_composite.arrays._support import Kernels, NameOf, Support
 from tensorplay_composite.arrays.random import HostRandom
 from tensorplay_core.errors import DTypeError, ValueRangeError, fix
 from tensorplay_core.ops.shapes_random import random_interval
@@ -39,9 +39,10 @@ class Place(NamedTuple):
 def place_of(xp: Any, support: Support) -> Place:
     """Returns how numbers get to the arrays of a module."""
     cast, asarray, fetch = support.cast, xp.asarray, getattr(xp, "asnumpy", None)
+    name_of = NameOf().__getitem__  # of one module: to look a dtype up among those of others warns in array-api-strict
 
     def upload(host: Any, dtype: Any) -> Any:
-        return asarray(host) if host.dtype == dtype or name_of(dtype) == host.dtype.name else cast(asarray(host), dtype)
+        return asarray(host) if host.dtype is dtype or name_of(dtype) == host.dtype.name else cast(asarray(host), dtype)
 
     def write(array: Any, host: Any) -> Any:
         if not support.mutable:

@@ -18,7 +18,7 @@ from tensorplay_core.ops.shape_checks import Shaped, as_ints, normalize_dims
 from tensorplay_core.ops.shapes_factorization import solve_triangular, square
 from tensorplay_core.ops.shapes_linalg import matrices
 from tensorplay_core.tensor.tensor import Tensor
-from tensorplay_core.types.dtype import DType, float64, int64
+from tensorplay_core.types.dtype import DType, int64
 
 EPSILON = {"float32": 2.0**-23, "complex64": 2.0**-23, "float64": 2.0**-52, "complex128": 2.0**-52}
 INF = math.inf
@@ -199,7 +199,7 @@ def linalg_lstsq(self: Tensor, b: Tensor, rcond: float | None = None, *, driver:
     s = F.linalg_svdvals(self.detach())
     most = F.max(s, -1, True)[0] if s.shape[-1] else s
     rank = (s > _least(self, most, None, rcond)).sum(-1) if s.shape[-1] else s.sum(-1).to(int64)
-    full = m > n and (self.is_meta or not self.numel() or bool((rank == n).to(float64).sum().item() == rank.numel()))
+    full = m > n and (self.is_meta or not self.numel() or bool((rank == n).all().item()))
     left = self @ solution - right
     residuals = squared(left).sum(-2) if full else s.new_zeros((0,))
     answer = solution.squeeze(-1) if vector else solution

@@ -79,6 +79,7 @@ def _growth(op: Operator, given: tuple[Any, ...], case: Case, numbers: list[Any]
     traced = tracemalloc.is_tracing()
     if not traced:
         tracemalloc.start()
+    gc.freeze()  # a collection then looks at what the calls made, and not at all that was there before
     try:
         sizes = []
         for n in range(ROUNDS):
@@ -88,6 +89,7 @@ def _growth(op: Operator, given: tuple[Any, ...], case: Case, numbers: list[Any]
             gc.collect()
             sizes.append(tracemalloc.get_traced_memory()[0])
     finally:
+        gc.unfreeze()
         if not traced:
             tracemalloc.stop()
     return min(late - early for early, late in zip(sizes[1:], sizes[1 + APART :], strict=False))
