@@ -270,7 +270,7 @@ def result_dtype(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         return args[0].dtype  # type: ignore[no-any-return]
     given = dt.int32 if kwargs.get("out_int32") else kwargs.get("dtype")
     if given is not None:
-        return given  # type: ignore[no-any-return]
+        return given
     if not any(True for _ in tensors_in(args, {})):
         device = kwargs.get("device") or devices.default_device()
         return kernels.creation_dtype(op, args, device if devices.is_active(device.type) else Device("cpu"))
