@@ -16,6 +16,7 @@ from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of, tensors_in
 from tensorplay_core.ops.explain_road import has_node
 from tensorplay_core.tensor.tensor import TensorBase
 
+_CONDITIONS = frozenset({"condition"})  # what the generated functions compare with the bool type, as codegen does
 _SPECIAL = "sparse tensors and wrappers always take the slow path"
 
 
@@ -92,7 +93,7 @@ def _types(op: Operator, args: tuple[Any, ...]) -> str:
     found = [(name, value) for name, value in found if isinstance(value, TensorBase)]  # the others are None
     if op.composite == "implicit":
         return _SPECIAL if found[0][1]._type.special else ""
-    typed = [(name, value._type) for name, value in found if name not in NOT_PROMOTED] or [
+    typed = [(name, value._type) for name, value in found if name not in _CONDITIONS] or [
         (name, value._type) for name, value in found
     ]
     name, first = typed[0]
@@ -100,7 +101,7 @@ def _types(op: Operator, args: tuple[Any, ...]) -> str:
         if type is not first:
             return f"{name} and {other} are of different types: {_kind(first)} and {_kind(type)}"
     for other, value in found:
-        if other in NOT_PROMOTED and value._type is not first.bool_type:
+        if other in _CONDITIONS and value._type is not first.bool_type:
             return f"{other} is {_kind(value._type)}, not the bool of {name}'s device"
     return _SPECIAL if first.special else ""
 
