@@ -88,6 +88,8 @@ def put(x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
 def take_along_dim(x: Any, indices: Any, dim: Any = None) -> Any:
     if dim is None:
         return np.take(x.reshape(-1), indices.reshape(-1))
+    if not x.ndim:  # a tensor without dims counts as one of one element
+        return np.take(x.reshape(-1), indices)
     return np.take_along_axis(x, indices, dim)
 
 

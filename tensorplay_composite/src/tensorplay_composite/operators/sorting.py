@@ -135,7 +135,7 @@ def searchsorted_tensor(
 ) -> Tensor:
     """The forms with other words for the same, and the search by halving for a device that has none."""
     RULES["searchsorted"](
-        "searchsorted",
+        "searchsorted.Tensor",
         Shaped(sorted_sequence.shape, sorted_sequence.dtype),
         Shaped(self.shape, self.dtype),
         right=right,
