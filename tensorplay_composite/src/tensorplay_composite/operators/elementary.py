@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tensorplay_composite import error_function
+from tensorplay_core.dispatch.integers import has_dtype
 from tensorplay_core.errors import DTypeError, ValueRangeError, did_you_mean, fix
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.tensor.tensor import Tensor
@@ -109,15 +110,16 @@ def isclose(self: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-0
     if rtol == 0 and atol == 0:
         return close
     if not common.is_inexact:  # a difference of integers may wrap around
-        self, other = self.to(_wide(common)), other.to(_wide(common))
+        wide = _wide(common, self.device)
+        self, other = self.to(wide), other.to(wide)
     near = F.abs(F.sub(self, other))
     return close | (F.isfinite(near) & (near <= atol + rtol * F.abs(other)))
 
 
-def _wide(dtype: Any) -> Any:
+def _wide(dtype: Any, device: Any) -> Any:
     from tensorplay_core.types.dtype import float64
 
-    return float64 if dtype.itemsize > 2 else get_default_dtype()
+    return float64 if dtype.itemsize > 2 and has_dtype(device, float64) else get_default_dtype()
 
 
 def erf(self: Tensor) -> Tensor:
