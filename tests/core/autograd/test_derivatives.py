@@ -134,6 +134,10 @@ REPEATS = dict.fromkeys(("tp::index_copy", "tp::index_put", "tp::scatter.src"), 
 REPEATS |= dict.fromkeys(
     ("tp::_embedding", "tp::embedding"), "a row is left out, or divided by how often it is read, on purpose"
 )
+REPEATS |= dict.fromkeys(
+    ("tp::_unique2", "tp::unique_dim", "tp::unique_dim_consecutive"),
+    "equal elements are one, whose gradient goes to the first; a step makes them two",
+)
 REPEATS |= dict.fromkeys(("tp::cosine_embedding_loss", "tp::hinge_embedding_loss"), _CHOOSES)
 """Operators whose samples that are not smooth write to an element twice, or choose, with what that means."""
 
