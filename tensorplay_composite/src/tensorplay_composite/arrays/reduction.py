@@ -95,7 +95,7 @@ def truth(xp: Any, support: Support) -> Kernels:
         if self.ndim == 0:
             check_0d("count_nonzero", dim)
             axis = None
-        return add_up(cast(mask(self), int64), axis=axis, keepdims=False)
+        return add_up(cast(mask(self), int64), axis=axis, dtype=int64, keepdims=False)
 
     return {"any": any, "all": all, "count_nonzero": count_nonzero}
 
