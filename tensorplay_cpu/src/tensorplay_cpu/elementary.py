@@ -214,7 +214,7 @@ def kernels(general: Kernels) -> Kernels:
                 return otherwise(*arrays)  # type: ignore[misc]
             if small is not None and first.size <= FEW:
                 result = np.array([small(x) for x in first.reshape(-1).tolist()], SINGLE).reshape(first.shape)
-                return result if first.flags.c_contiguous else np.positive(result, out=np.empty_like(first))
+                return result if first.flags.c_contiguous else np.positive(result, out=np.positive(first))
             return in_blocks(function, arrays, (), wanted, (SINGLE,), NARROW)[0]
 
         return kernel

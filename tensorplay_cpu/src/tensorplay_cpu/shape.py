@@ -179,7 +179,7 @@ def data(general: Kernels) -> Kernels:
         return result
 
     def flip(self: Any, dims: Any) -> Any:
-        return turned(self, dims).copy("K") if self.ndim and dims else general_flip(self, dims)
+        return turned(self, dims).copy() if self.ndim and dims else general_flip(self, dims)
 
     def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
         if src.dtype.kind == "c" and self.dtype.kind not in "cb":

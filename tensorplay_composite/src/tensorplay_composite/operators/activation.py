@@ -28,9 +28,11 @@ def glu(self: Tensor, dim: int = -1) -> Tensor:
     rules.glu("glu", Shaped(self.shape, self.dtype), dim)
     if not self.dtype.is_inexact:
         self = self.to(get_default_dtype())
-    dim = dim % self.ndim
+    dtype, dim = self.dtype, dim % self.ndim
     half = self.shape[dim] // 2
-    return F.narrow(self, dim, 0, half) * F.sigmoid(F.narrow(self, dim, half, half))
+    wide = self.to(float32) if dtype.itemsize == 2 else self  # rounded once
+    result = F.narrow(wide, dim, 0, half) * F.sigmoid(F.narrow(wide, dim, half, half))
+    return result.to(dtype) if wide is not self else result
 
 
 def gelu(self: Tensor, *, approximate: str = "none") -> Tensor:

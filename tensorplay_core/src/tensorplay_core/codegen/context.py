@@ -303,6 +303,8 @@ class CodegenContext:
             and not any(a.type.holds_tensors for a in schema.keyword_only)
             and function.name not in self.handwritten
             and self._is_meant_without_keywords(function)
+            # Numbers of a formula that the shape rule has a word about are looked at in every call.
+            and not (function.program and function.program.numbers and function.shape not in ("same", "broadcast"))
         )
 
 

@@ -244,20 +244,6 @@ def hardtanh_(input: Tensor, min_val: Number = -1, max_val: Number = 1) -> Tenso
     The in-place form of :func:`hardtanh`: writes to ``input`` and returns it.
 
     """
-    try:
-        t = input._type
-        v = input._version
-        if (
-            not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
-            and (input._edge is None or active.grad_off and not STATE.get().grad)
-        ):
-            t.k_hardtanh_(input._array, min_val, max_val)
-            if v is not None:
-                v[0] += 1
-            return input
-    except (AttributeError, Unresolved):  # raised before anything is written
-        pass
     return call(HARDTANH_, (input, min_val, max_val))  # type: ignore[no-any-return]
 
 
@@ -313,20 +299,6 @@ def celu_(input: Tensor, alpha: Number = 1.0) -> Tensor:
     The in-place form of :func:`celu`: writes to ``input`` and returns it.
 
     """
-    try:
-        t = input._type
-        v = input._version
-        if (
-            not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
-            and (input._edge is None or active.grad_off and not STATE.get().grad)
-        ):
-            t.k_celu_(input._array, alpha)
-            if v is not None:
-                v[0] += 1
-            return input
-    except (AttributeError, Unresolved):  # raised before anything is written
-        pass
     return call(CELU_, (input, alpha))  # type: ignore[no-any-return]
 
 
@@ -336,20 +308,6 @@ def hardshrink_(input: Tensor, lambd: Number = 0.5) -> Tensor:
     The in-place form of :func:`hardshrink`: writes to ``input`` and returns it.
 
     """
-    try:
-        t = input._type
-        v = input._version
-        if (
-            not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
-            and (input._edge is None or active.grad_off and not STATE.get().grad)
-        ):
-            t.k_hardshrink_(input._array, lambd)
-            if v is not None:
-                v[0] += 1
-            return input
-    except (AttributeError, Unresolved):  # raised before anything is written
-        pass
     return call(HARDSHRINK_, (input, lambd))  # type: ignore[no-any-return]
 
 
@@ -359,20 +317,6 @@ def softshrink_(input: Tensor, lambd: Number = 0.5) -> Tensor:
     The in-place form of :func:`softshrink`: writes to ``input`` and returns it.
 
     """
-    try:
-        t = input._type
-        v = input._version
-        if (
-            not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
-            and (input._edge is None or active.grad_off and not STATE.get().grad)
-        ):
-            t.k_softshrink_(input._array, lambd)
-            if v is not None:
-                v[0] += 1
-            return input
-    except (AttributeError, Unresolved):  # raised before anything is written
-        pass
     return call(SOFTSHRINK_, (input, lambd))  # type: ignore[no-any-return]
 
 

@@ -217,7 +217,6 @@ HARDTANH = operator(
     promote="keep",
     composite="explicit",
     tags=("core", "nn", "real", "numeric", "inplace_flag", "pointwise"),
-    fast=True,
     math=Program(
         ("self", "min_val", "max_val"),
         (),
@@ -277,7 +276,6 @@ CELU = operator(
     promote="float",
     composite="explicit",
     tags=("core", "nn", "real", "inplace_flag", "pointwise"),
-    fast=True,
     math=Program(
         ("self", "alpha"),
         (),
@@ -300,7 +298,6 @@ HARDSHRINK = operator(
     promote="float",
     composite="explicit",
     tags=("core", "nn", "real", "pointwise"),
-    fast=True,
     math=Program(
         ("self", "lambd"),
         (),
@@ -322,7 +319,6 @@ SOFTSHRINK = operator(
     promote="float",
     composite="explicit",
     tags=("core", "nn", "real", "pointwise"),
-    fast=True,
     math=Program(
         ("self", "lambd"),
         (),

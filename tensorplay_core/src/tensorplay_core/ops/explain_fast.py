@@ -64,6 +64,10 @@ def _special() -> str:
     return ""
 
 
+BROADCASTING = ("broadcast", "bitwise", "clamp")
+"""Shape rules of operators whose functions turn a number into a cached scalar, as the generator has it."""
+
+
 def _numbers(op: Operator, given: tuple[Any, ...]) -> str:
     plan = plan_of(op)
     chooses = any(spec.name in NOT_PROMOTED for spec in plan.positional)
@@ -71,7 +75,7 @@ def _numbers(op: Operator, given: tuple[Any, ...]) -> str:
         value = given[i] if i < len(given) else None
         if value is None or isinstance(value, TensorBase):
             continue
-        if place == 0 and not chooses:
+        if (place == 0 and not chooses) or op.shape not in BROADCASTING:
             return f"{plan.positional[i].name} is a number, not a tensor"
         if value.__class__ not in (int, float):
             return f"{value!r} is not among the cached scalars, which are ints and floats"

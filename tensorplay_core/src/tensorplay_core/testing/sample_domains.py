@@ -24,6 +24,7 @@ KINDS: dict[str, str] = {
     **dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"), "bui"),
     **dict.fromkeys(("bitwise_left_shift", "bitwise_right_shift"), "ui"),
     "lerp": "uifc",
+    "hardtanh": "if",
     "prelu": "buif",
     "round.decimals": "f",
     "div.Tensor_mode": "uif",
