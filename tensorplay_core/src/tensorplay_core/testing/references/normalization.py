@@ -258,7 +258,8 @@ def _by_statistics(
     shift = [0.0] * len(input.data) if bias is None else given[3].broadcast(shape)
     values, errors = [], []
     for x, m, v, w, b in zip(input.data, means, variances, scale, shift, strict=True):
-        h, error = _scaled(x - m, unit * abs(x - m), v, 0.0, eps, unit)
+        # As everywhere, a kernel may take x * slope + (b - m * slope): one product an element, of larger numbers.
+        h, error = _scaled(x - m, 3 * unit * (abs(x) + abs(m)), v, 0.0, eps, unit)
         values.append(h * w + b)
         errors.append(error * abs(w) + 3 * unit * abs(h * w) + unit * abs(h * w + b))
     return Array(shape, values, input.dtype, _slack(errors))

@@ -155,7 +155,7 @@ def _against_cpu(subject: Subject, op: Operator, area: str) -> Iterator[Outcome]
 def _gradients(judge: Judge, case: Case, twice: bool) -> list[Any]:
     """Returns the gradients of a weighted sum of a case's results, or the gradients of those."""
     function, leaves = function_of(judge, case)
-    if not leaves:
+    if not leaves or not _results(function(*leaves)):  # bools or integers have no gradient
         raise Skip
     try:
         roots = [y for y in _results(function(*leaves)) if y.requires_grad]
