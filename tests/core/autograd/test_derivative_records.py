@@ -29,7 +29,10 @@ FORMS = {
 
 _WRITES = "its form is constant; over a tensor that has a gradient, a backward pass refuses"
 WITHOUT_RECORD: dict[str, str] = dict.fromkeys(
-    (f"tp::{name}_" for name in ("logical_not", "logical_and", "logical_or", "logical_xor", "floor_divide", "heaviside")),
+    (
+        f"tp::{name}_"
+        for name in ("floor_divide", "heaviside", "logical_not", "logical_and", "logical_or", "logical_xor")
+    ),
     _WRITES,
 )
 """Operators from floating tensors to floating tensors that have no gradient on purpose, each with its reason."""
