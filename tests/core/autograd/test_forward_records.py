@@ -26,6 +26,7 @@ COUNTS: Counter[str] = Counter()
 ONE_STAYS = frozenset(
     {f"tp::{name}" for name in ("index_copy", "index_copy_", "index_put", "index_put_", "scatter.src")}
 )
+ONE_STAYS = frozenset({"tp::index_copy", "tp::index_copy_", "tp::index_put", "tp::index_put_", "tp::scatter.src"})
 """Of several values for one place one stays, and its tangent with it; gradients go to all of them, as in PyTorch."""
 LEFT_OUT = frozenset({"tp::_embedding", "tp::embedding"})
 """Their gradient leaves out a padding row, or divides one by how often it is read, on purpose; the tangent does not."""
