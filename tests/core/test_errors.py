@@ -21,7 +21,6 @@ BUILTIN = {
     "RegistrationError": RuntimeError,
     "BackendConflict": RuntimeError,
     "KernelMissing": NotImplementedError,
-    "LinAlgError": RuntimeError,
     "NoDataError": NotImplementedError,
     "KernelError": RuntimeError,
     "OpCheckError": AssertionError,

@@ -104,8 +104,7 @@ class Several(DeviceAPI):
             raise KeyError(dtype)
         return [self.current]
 
-    as_array = from_list = from_host = from_buffer = from_dlpack = lambda self, *args: [self.current]
-    to_host = copy = to_list = as_array
+    as_array = from_list = from_host = to_host = copy = to_list = lambda self, *args: [self.current]
 
     def strides(self, array):
         return (self.current,)

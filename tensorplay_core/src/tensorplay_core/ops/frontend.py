@@ -7,7 +7,6 @@ from typing import Any
 
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.errors import ArgumentError, fix
-from tensorplay_core.ops import direct
 from tensorplay_core.ops.arguments import SCALARS, bind, python_scalar
 from tensorplay_core.ops.call import call
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
@@ -57,9 +56,7 @@ def created(
     if isinstance(out, TensorBase):
         own = {"dtype": out.dtype, "device": out.device}
         kwargs = {name: own.get(name) if value is None else value for name, value in kwargs.items()}
-    result: Tensor | None = direct.created(op, args, kwargs) if out is None else None
-    if result is None:
-        result = call(op, args, kwargs, out)
+    result: Tensor = call(op, args, kwargs, out)
     return result.requires_grad_() if requires_grad else result
 
 
@@ -132,9 +129,8 @@ def _one_by_one(args: tuple[Any, ...], chosen: Candidate) -> bool:
     return len(args) > len(chosen.names) or kind_of(args[-1]) == "int"
 
 
-KINDS = {Tensor: "tensor", bool: "bool", int: "int", float: "float", complex: "complex", str: "str", DType: "dtype"}
-KINDS |= {Device: "device", type(None): "None"}
-"""The kinds of what has no more to it than its class says, but for a tensor's dims."""
+_KINDS = {Tensor: "tensor", bool: "bool", int: "int", float: "float", complex: "complex", str: "str", DType: "dtype"}
+_KINDS |= {Device: "device", type(None): "None"}
 
 
 def kind_of(value: Any) -> str:
@@ -144,14 +140,14 @@ def kind_of(value: Any) -> str:
         >>> kind_of(2), kind_of((2, 3)), kind_of(None), kind_of([])
         ('int', '[int]', 'None', '[]')
     """
-    kind = KINDS.get(value.__class__)
+    kind = _KINDS.get(value.__class__)
     if kind == "tensor" or (kind is None and isinstance(value, TensorBase)):
         return "tensor" if value.shape else "0-d tensor"
     if kind is not None:
         return kind
     number = python_scalar(value)
     if number is not None:  # of NumPy, or of a class derived from a number's
-        return next(KINDS[scalar] for scalar in SCALARS if isinstance(number, scalar))
+        return next(_KINDS[scalar] for scalar in SCALARS if isinstance(number, scalar))
     if isinstance(value, type):
         return "dtype" if value in SCALARS else "object"
     if hasattr(value, "__index__") and not hasattr(value, "__len__"):

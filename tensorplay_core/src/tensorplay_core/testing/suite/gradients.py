@@ -15,12 +15,6 @@ from tensorplay_core.autograd.gradcheck import gradcheck, gradgradcheck
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.errors import AutogradError
 from tensorplay_core.testing.close import assert_close
-from tensorplay_core.testing.differentiation import (
-    is_declared_constant,
-)
-from tensorplay_core.testing.sample_features import (
-    in_domain,
-)
 from tensorplay_core.testing.suite.calls import REFUSALS, Judge, Made, Skip, over
 from tensorplay_core.testing.suite.cases import Case, on_samples
 from tensorplay_core.testing.suite.given import Given, mapped
@@ -40,9 +34,7 @@ CPU = "cpu"
 def has_gradient(op: Operator) -> bool:
     """Whether an operator promises a gradient: it has a record, or is written in operators that have."""
     takes = any(a.type.base is BaseType.TENSOR for a in op.schema.arguments)
-    if "random" in op.tags:  # differences of what is drawn say nothing
-        return False
-    return op.node is not None or (op.composite == "implicit" and takes and not is_declared_constant(op))
+    return op.node is not None or (op.composite == "implicit" and takes)
 
 
 def gradient(subject: Subject, op: Operator) -> Iterator[Outcome]:
@@ -75,10 +67,7 @@ def _differences(judge: Judge, check: Callable[..., Any], case: Case) -> None:
     function, leaves = function_of(judge, case)
     if not leaves:
         raise Skip
-    results = _results(function(*leaves))
-    if not results:  # bools or integers, which have no gradient
-        raise Skip
-    if not any(y.requires_grad for y in results):
+    if not any(y.requires_grad for y in _results(function(*leaves))):
         raise Finding(f"{call_text(judge.op, case)} loses the gradient", _program(judge, case, check))
     judge.calls += 1
     try:
@@ -102,7 +91,7 @@ def function_of(judge: Judge, case: Case) -> tuple[Callable[..., Any], list[Any]
     def function(*leaves: Any) -> Any:
         new = iter(leaves)
         assert judge.op.function is not None
-        args = in_domain(judge.op, [put(value, new) for value in made.args])
+        args = [put(value, new) for value in made.args]
         if made.written:
             args[0] = args[0].clone()
         return judge.op.function(*args, **{name: put(value, new) for name, value in made.kwargs.items()})
@@ -155,7 +144,7 @@ def _against_cpu(subject: Subject, op: Operator, area: str) -> Iterator[Outcome]
 def _gradients(judge: Judge, case: Case, twice: bool) -> list[Any]:
     """Returns the gradients of a weighted sum of a case's results, or the gradients of those."""
     function, leaves = function_of(judge, case)
-    if not leaves or not _results(function(*leaves)):  # bools or integers have no gradient
+    if not leaves:
         raise Skip
     try:
         roots = [y for y in _results(function(*leaves)) if y.requires_grad]
