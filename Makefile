@@ -73,7 +73,7 @@ clean: ## remove .venv, .tools and everything that building and testing left
 constraints: $(TEST_READY)
 	@{ grep '^#' constraints.txt; \
 	  $(UV) pip compile --quiet --universal --python-version 3.11 --upgrade --no-header --no-annotate --all-extras \
-	    --group dev --group peers pyproject.toml tensorplay_*/pyproject.toml backends/*/pyproject.toml \
+	    --group dev --group peers --group programs pyproject.toml tensorplay_*/pyproject.toml backends/*/pyproject.toml \
 	  | grep -v '^-e'; } > .venv/constraints.txt
 	mv .venv/constraints.txt constraints.txt
 

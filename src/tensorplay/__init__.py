@@ -24,7 +24,14 @@ if TYPE_CHECKING:
     from tensorplay_core.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
     from tensorplay_core.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
     from tensorplay_core.ops import accelerator as accelerator
+    from tensorplay_core.ops.exchange import asarray as asarray
+    from tensorplay_core.ops.exchange import from_dlpack as from_dlpack
+    from tensorplay_core.ops.exchange import frombuffer as frombuffer
     from tensorplay_core.ops.explain import explain as explain
+    from tensorplay_core.ops.files import load_file as load_file
+    from tensorplay_core.ops.files import load_metadata as load_metadata
+    from tensorplay_core.ops.files import save_file as save_file
+    from tensorplay_core.ops.generators import Generator as Generator
     from tensorplay_core.ops.settings import get_rng_state as get_rng_state
     from tensorplay_core.ops.settings import initial_seed as initial_seed
     from tensorplay_core.ops.settings import seed as seed

@@ -21,6 +21,7 @@ BUILTIN = {
     "RegistrationError": RuntimeError,
     "BackendConflict": RuntimeError,
     "KernelMissing": NotImplementedError,
+    "LinAlgError": RuntimeError,
     "NoDataError": NotImplementedError,
     "KernelError": RuntimeError,
     "OpCheckError": AssertionError,

@@ -25,35 +25,35 @@ SOURCES = (
 )
 CONFIG = "tensorplay_core/src/tensorplay_core/config"
 RECORD = """
-- func: tanhshrink(Tensor self) -> Tensor
+- func: logcosh(Tensor self) -> Tensor
   variants: function, method
   inplace: true
   out: true
   shape: same
   promote: float
   dispatch:
-    CPU, CUDA: tanhshrink
-  tags: [pointwise, nn]
-  doc: "``x - tanh(x)``."
+    CPU, CUDA: logcosh
+  tags: [pointwise, nn, real]
+  doc: "``log(cosh(x))``."
 """
 DERIVATIVE = """
-- name: tanhshrink(Tensor self) -> Tensor
-  self: grad * (tanh(self) * tanh(self)).conj()
+- name: logcosh(Tensor self) -> Tensor
+  self: grad * tanh(self)
 """
-KERNELS = "tensorplay_composite/src/tensorplay_composite/arrays/pointwise.py"
-BESIDE = '        "tanh": xp.tanh,\n'
-KERNEL = '        "tanhshrink": lambda self: self - xp.tanh(self),\n'
+KERNELS = "tensorplay_composite/src/tensorplay_composite/arrays/elementary.py"
+BESIDE = '        "logaddexp": xp.logaddexp,\n'
+KERNEL = '        "logcosh": lambda self: xp.logaddexp(self, -self) - 0.6931471805599453,\n'
 
 GOOD = """
 import tensorplay as tp
 
 x = tp.tensor([[1.0, -2.0]], requires_grad=True)
-y = tp.tanhshrink(tp.ones(2))
+y = tp.logcosh(tp.ones(2))
 reveal_type(y)
-reveal_type(x.tanhshrink())
-tp.tensor([1.0]).tanhshrink_().sum().backward()
-reveal_type(tp.tensor([1.0]).tanhshrink_())
-reveal_type(tp.nn.functional.tanhshrink(x))
+reveal_type(x.logcosh())
+tp.tensor([1.0]).logcosh_().sum().backward()
+reveal_type(tp.tensor([1.0]).logcosh_())
+reveal_type(tp.nn.functional.logcosh(x))
 reveal_type(tp.add(x, 2, alpha=3))
 reveal_type(x.max(0))
 reveal_type(x.max())
@@ -120,15 +120,15 @@ WRONG = {
     "tp.index_backward": "attr-defined",
     "tp.nn.functional.no_such": "attr-defined",
     "tp.ones(2).no_such_method()": "attr-defined",
-    "tp.tanhshrink(tp.ones(2), 3)": "call-arg",
-    'tp.tanhshrink("a")': "arg-type",
+    "tp.logcosh(tp.ones(2), 3)": "call-arg",
+    'tp.logcosh("a")': "arg-type",
     'tp.add(tp.ones(2), "a")': "arg-type",
     "tp.add(tp.ones(2), 1, alhpa=2)": "call-arg",
     "tp.ones(2).sum(dims=0)": "call-arg",
     'tp.sum(tp.ones(2), dim="a")': "arg-type",
     'tp.zeros(2, dtype="float32")': "arg-type",
     "tp.ones(2).max(0.5)": "call-overload",
-    "tp.ones(2).tanhshrink_(1)": "call-arg",
+    "tp.ones(2).logcosh_(1)": "call-arg",
     "tp.autograd.grad(tp.ones(2), 1)": "call-overload",
 }
 
@@ -177,49 +177,49 @@ def test_function_method_inplace_and_gradient(copy: Copy) -> None:
     program = """
 import numpy, tensorplay as tp
 data = [-3.0, -0.5, 0.0, 0.25, 1.0, 1e30]
-wanted = [v - numpy.tanh(v) for v in data]
+wanted = [float(numpy.logaddexp(v, -v) - numpy.log(2)) for v in data]
 for device in ("cpu", "loopback"):
     for slow in (False, True):
         with tp.testing.force_slow_path() if slow else tp.enable_grad():
             x = tp.tensor(data, dtype=tp.float64, device=device, requires_grad=True)
-            f = tp.nn.functional.tanhshrink
-            for y in (tp.tanhshrink(x), x.tanhshrink(), x.detach().clone().tanhshrink_(), f(x)):
+            f = tp.nn.functional.logcosh
+            for y in (tp.logcosh(x), x.logcosh(), x.detach().clone().logcosh_(), f(x)):
                 assert y.device == x.device and y.tolist() == wanted, y
             out = tp.zeros(6, dtype=tp.float64, device=device)
-            assert tp.tanhshrink(x.detach(), out=out) is out and out.tolist() == wanted
-            x.tanhshrink().sum().backward()
-            slopes = tp.tensor([float(numpy.tanh(v)) ** 2 for v in data], dtype=tp.float64)
+            assert tp.logcosh(x.detach(), out=out) is out and out.tolist() == wanted
+            x.logcosh().sum().backward()
+            slopes = tp.tensor([float(numpy.tanh(v)) for v in data], dtype=tp.float64)
             tp.testing.assert_close(x.grad.cpu(), slopes)
-            z = (x * 1).tanhshrink_()
+            z = (x * 1).logcosh_()
             assert z._node is not None and z.tolist() == wanted
-assert tp.tensor([0]).tanhshrink().tolist() == [0.0] and tp.tensor([1]).tanhshrink().dtype is tp.float32
+assert tp.tensor([0]).logcosh().tolist() == [0.0] and tp.tensor([1]).logcosh().dtype is tp.float32
 away = tp.tensor([[-2.0, -0.3, 0.4], [3.0, 1.0, 0.01]], dtype=tp.float64, requires_grad=True)
-assert tp.autograd.gradcheck(tp.tanhshrink, [away]) and tp.autograd.gradgradcheck(tp.tanhshrink, [away])
-y = away.tanhshrink()
-assert y._node.name == "TanhshrinkBackward" and "TanhshrinkBackward" in repr(y)
-assert [step.key for step in tp.explain(tp.tanhshrink, away).steps], "explained"
+assert tp.autograd.gradcheck(tp.logcosh, [away]) and tp.autograd.gradgradcheck(tp.logcosh, [away])
+y = away.logcosh()
+assert y._node.name == "LogcoshBackward" and "LogcoshBackward" in repr(y)
+assert [step.key for step in tp.explain(tp.logcosh, away).steps], "explained"
 print("done")
 """
     assert copy.run("-c", program) == "done\n"
 
 
 def test_help_and_ops_show(copy: Copy) -> None:
-    shown = copy.run("-c", "import tensorplay as tp; help(tp.tanhshrink)")
+    shown = copy.run("-c", "import tensorplay as tp; help(tp.logcosh)")
     for part in (
-        "tanhshrink(input: 'Tensor', *, out: 'Tensor | None' = None) -> 'Tensor'",
-        "tp.tanhshrink(input, *, out=None) -> Tensor",
-        "``x - tanh(x)``.",
+        "logcosh(input: 'Tensor', *, out: 'Tensor | None' = None) -> 'Tensor'",
+        "tp.logcosh(input, *, out=None) -> Tensor",
+        "``log(cosh(x))``.",
         "Integers and bool compute in the default float dtype.",
-        "self: grad * (tanh(self) * tanh(self)).conj()",
+        "self: grad * tanh(self)",
     ):
         assert part in shown, shown
-    shown = copy.run("-m", "tensorplay", "ops", "show", "tanhshrink")
+    shown = copy.run("-m", "tensorplay", "ops", "show", "logcosh")
     for part in (
-        "tanhshrink(Tensor self) -> Tensor\n",
-        "self: grad * (tanh(self) * tanh(self)).conj()",
-        "TanhshrinkBackward",
+        "logcosh(Tensor self) -> Tensor\n",
+        "self: grad * tanh(self)",
+        "LogcoshBackward",
         "tensorplay-cpu",
-        "arrays/pointwise.py",
+        "arrays/elementary.py",
     ):
         assert part in shown, shown
 
@@ -230,14 +230,14 @@ def test_it_is_checked_as_every_operator_is(copy: Copy) -> None:
 import tensorplay as tp
 from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.testing.samples import samples
-op = REGISTRY.find("tanhshrink")
-assert op.fast and op.node.__name__ == "TanhshrinkBackward" and REGISTRY.find("tanhshrink_").functional is op
+op = REGISTRY.find("logcosh")
+assert op.fast and op.node.__name__ == "LogcoshBackward" and REGISTRY.find("logcosh_").functional is op
 count = 0
 for sample in samples(op, dtype="float64"):
     args, kwargs = sample.build(tp, "cpu")
-    fast = tp.tanhshrink(*args, **kwargs)
+    fast = tp.logcosh(*args, **kwargs)
     with tp.testing.force_slow_path():
-        tp.testing.assert_close(tp.tanhshrink(*args, **kwargs), fast)
+        tp.testing.assert_close(tp.logcosh(*args, **kwargs), fast)
     count += 1
 print(count > 3)
 """

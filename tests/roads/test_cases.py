@@ -11,8 +11,6 @@ import pytest
 import tensorplay as tp
 
 LATER = {
-    "A01": "prod",
-    "A05": "nn.functional.avg_pool2d",
     "C03": "vmap",
     "C04": "autocast",
     "D01": "array_api",
@@ -27,6 +25,21 @@ def test_cases_that_wait_for_an_operator(case, name):
     for part in name.split("."):
         found = getattr(found, part, None)
     assert found is None, f"tp.{name} exists: move case {case} from LATER to a test of its own"
+
+
+def test_A01_the_gradient_of_a_product_with_zeros():
+    x = tp.tensor([0.0, 2.0, 3.0], requires_grad=True)
+    x.prod().backward()
+    z = tp.tensor([0.0, 0.0, 3.0], requires_grad=True)
+    z.prod().backward()
+    assert x.grad.tolist() == [6, 0, 0]
+    assert z.grad.tolist() == [0, 0, 0]
+
+
+def test_A01_the_whole_kind_a_cumulative_product():
+    x = tp.tensor([2.0, 0.0, 0.0, 3.0], requires_grad=True)
+    x.cumprod(0).sum().backward()
+    assert x.grad.tolist() == [1, 2, 0, 0]
 
 
 def test_A02_gradients_in_the_tails_of_sigmoid_and_tanh():
@@ -79,6 +92,23 @@ def test_A04_in_place_on_an_expanded_tensor():
     with pytest.raises(RuntimeError, match=r"(?s)overlaps itself.*clone\(\)"):
         x.expand(3).exp_()
     assert x.item() == 0.25
+
+
+def test_A05_avg_pool2d_divides_a_window_beyond_the_end_by_what_it_has():
+    x = tp.arange(49.0).reshape(1, 1, 7, 7).requires_grad_()
+    r = tp.nn.functional.avg_pool2d(x, 2, stride=3, ceil_mode=True)
+    r.sum().backward()
+    assert r[0, 0].tolist() == [[4.0, 7.0, 9.5], [25.0, 28.0, 30.5], [42.5, 45.5, 48.0]]
+    assert x.grad[0, 0, [0, 0, 6], [0, 6, 6]].tolist() == [0.25, 0.5, 1.0]
+
+
+def test_A05_the_whole_kind_one_and_three_dims_with_padding():
+    x = tp.arange(7.0).reshape(1, 7).requires_grad_()
+    r = tp.nn.functional.avg_pool1d(x, 3, stride=3, padding=1, ceil_mode=True)
+    # windows: (pad, 0, 1) of 3, (2, 3, 4), (5, 6, pad): the padding counts
+    tp.testing.assert_close(r, tp.tensor([[1 / 3, 3.0, 11 / 3]]))
+    y = tp.ones(1, 3, 3, 3)
+    assert set(tp.nn.functional.avg_pool3d(y, 2, 2, ceil_mode=True).reshape(-1).tolist()) == {1.0}
 
 
 def test_A06_third_and_fourth_derivative_of_a_power_at_zero():

@@ -26,5 +26,5 @@ def test_train_digits_is_short() -> None:
 
 
 def test_every_example_has_a_test() -> None:
-    """The folder's is test_custom_op_example.py."""
-    assert {path.name for path in EXAMPLES.iterdir()} == {"custom_op", "train_digits.py"}
+    """The folders' are test_custom_op_example.py and tests/examples/programs."""
+    assert {path.name for path in EXAMPLES.iterdir()} == {"custom_op", "programs", "train_digits.py"}

@@ -1,6 +1,7 @@
-"""The conformance suite on the device ``vulkan``, without gaps; ``tensorplay backends check vulkan --quick``."""
+"""Conformance of the device ``vulkan``, with its declared gaps; ``tensorplay backends check vulkan --quick``."""
 
 from tensorplay_core.testing.suite import *  # noqa: F403
+from tensorplay_vulkan.conformance import PROFILE as PROFILE
 
 BACKEND = "vulkan"
 QUICK = True

@@ -25,6 +25,7 @@ __all__ = [
     "ForwardMissing",
     "KernelError",
     "KernelMissing",
+    "LinAlgError",
     "NoDataError",
     "OpCheckError",
     "RegistrationError",
@@ -81,6 +82,10 @@ class BackendConflict(RegistrationError):
 
 class KernelMissing(TensorPlayError, NotImplementedError):
     """No kernel serves this operator at any key of the call."""
+
+
+class LinAlgError(TensorPlayError, RuntimeError):
+    """A matrix that the operation cannot be done on: a singular one, one that is not positive-definite."""
 
 
 class NoDataError(TensorPlayError, NotImplementedError):

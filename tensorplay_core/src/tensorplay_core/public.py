@@ -20,7 +20,11 @@ from tensorplay_core.autograd.modes import (
 )
 from tensorplay_core.dispatch.devices import default_device as get_default_device
 from tensorplay_core.ops import _generated_public as functions
-from tensorplay_core.ops import nn
+from tensorplay_core.ops import (
+    linalg,
+    nn,
+    special,
+)
 from tensorplay_core.ops.packets import ops
 from tensorplay_core.tensor.printing import set_printoptions
 from tensorplay_core.tensor.tensor import Tensor
@@ -79,6 +83,7 @@ __all__ = [
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "library",
+    "linalg",
     "long",
     "nan",
     "nn",
@@ -87,6 +92,7 @@ __all__ = [
     "pi",
     "set_grad_enabled",
     "set_printoptions",
+    "special",
     "uint8",
     "uint16",
     "uint32",
@@ -96,6 +102,13 @@ NAMES = (*__all__, *errors.__all__, *functions.__all__)
 """Everything public; a list of its own, because a type checker reads ``__all__`` only where it is written out."""
 
 LAZY = {
+    "Generator": "tensorplay_core.ops.generators",
+    "asarray": "tensorplay_core.ops.exchange",
+    "from_dlpack": "tensorplay_core.ops.exchange",
+    "frombuffer": "tensorplay_core.ops.exchange",
+    "load_file": "tensorplay_core.ops.files",
+    "load_metadata": "tensorplay_core.ops.files",
+    "save_file": "tensorplay_core.ops.files",
     "accelerator": "tensorplay_core.ops.accelerator",
     "backends": "tensorplay_core.plugins.public",
     "profiler": "tensorplay_core.profiler",

@@ -24,6 +24,7 @@ def in_blocks(
     constants: Sequence[Any],
     registers: Sequence[Any],
     returned: Sequence[Any],
+    limit: int | None = None,
 ) -> tuple[Any, ...]:
     """Returns the results of a function of blocks.
 
@@ -33,6 +34,7 @@ def in_blocks(
         constants: 0-d arrays, passed on as they are.
         registers: the dtypes of the memory that the function wants.
         returned: the dtypes of the results.
+        limit: how many elements a block has at most; BLOCK where it is None.
     """
     shape = arrays[0].shape
     if any(a.shape != shape for a in arrays):
@@ -49,7 +51,7 @@ def in_blocks(
     if all(a.ndim == 0 or a.flags.c_contiguous for a in inputs):
         inputs = [a.reshape(-1) if a.ndim else a for a in inputs]
         outs = [r.reshape(-1) for r in results]
-    _fill(function, inputs, constants, registers, outs)
+    _fill(function, inputs, constants, registers, outs, BLOCK if limit is None else limit)
     return tuple(results if back is None else [r.transpose(back) for r in results])
 
 
@@ -59,11 +61,12 @@ def _fill(
     constants: Sequence[Any],
     registers: Sequence[Any],
     outs: Sequence[Any],
+    limit: int,
 ) -> None:
     if not outs[0].size:
         return
     memory: list[Any] | None = None
-    for piece in pieces(outs[0].shape, BLOCK):
+    for piece in pieces(outs[0].shape, limit):
         targets = [out[piece] for out in outs]
         shape = targets[0].shape
         if memory is None:

@@ -7,7 +7,24 @@ import numpy as np
 
 from tensorplay_composite.arrays import ArrayDevice, Kernels, kernels
 from tensorplay_composite.arrays.device import native_dtypes
-from tensorplay_cpu import pointwise, reduction, shape
+from tensorplay_cpu import (
+    attend,
+    attention,
+    combine,
+    distance,
+    dropout,
+    elementary,
+    loss,
+    normalization,
+    pointwise,
+    reduction,
+    remainders,
+    shape,
+    softmax,
+    sorting,
+    statistics,
+    triangular,
+)
 
 DEVICE = ArrayDevice(
     np,
@@ -20,4 +37,9 @@ DEVICE = ArrayDevice(
 def cpu_kernels() -> Kernels:
     """Returns the kernels of the CPU: the general ones, and in their place those that NumPy does better."""
     general = kernels(np, random=DEVICE.random)
-    return {**general, **pointwise.kernels(general), **reduction.kernels(general), **shape.kernels(general)}
+    families = (
+        pointwise, elementary, reduction, statistics, shape, combine, sorting, normalization, loss, attention,
+        softmax, distance, attend, triangular,
+    )  # fmt: skip
+    own = {name: kernel for family in families for name, kernel in family.kernels(general).items()}
+    return {**general, **own, **remainders.kernels(), **dropout.kernels(DEVICE.random)}

@@ -62,14 +62,25 @@ def sums(general: Kernels) -> Kernels:
             return divide(result, as_count(count, dtype), result)
         return general_mean(self, dim, keepdim)
 
-    return {"sum": sum, "mean": mean} if _HAS_ELLIPSIS else {}
+    general_nansum = general["nansum"]
+
+    def nansum(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
+        if self.dtype is single or self.dtype is double:
+            result = sum(self, dim, keepdim)
+            if not (result != result).any():  # a NaN would have reached the sum
+                return result
+        return general_nansum(self, dim, keepdim)
+
+    return {"sum": sum, "mean": mean, "nansum": nansum} if _HAS_ELLIPSIS else {}
 
 
 @quietly
 def extremes(general: Kernels) -> Kernels:
-    """``max`` and ``argmax`` of everything that has an order."""
-    largest, array, int64 = np.maximum.reduce, np.asarray, np.dtype("int64")
+    """The largest and smallest elements of everything that has an order."""
+    largest, smallest, array, int64 = np.maximum.reduce, np.minimum.reduce, np.asarray, np.dtype("int64")
     general_max, general_max_dim, general_argmax = general["max"], general["max.dim"], general["argmax"]
+    general_min, general_min_dim, general_argmin = general["min"], general["min.dim"], general["argmin"]
+    general_amax, general_amin = general["amax"], general["amin"]
 
     def max(self: Any) -> Any:
         if self.dtype.kind == "c":
@@ -88,8 +99,35 @@ def extremes(general: Kernels) -> Kernels:
             return general_argmax(self, dim, keepdim)
         return array(self.argmax(dim, keepdims=keepdim), int64)
 
-    made = {"argmax": argmax}
-    return {**made, "max": max, "max.dim": max_dim} if _HAS_ELLIPSIS else made
+    def min(self: Any) -> Any:
+        if self.dtype.kind == "c":
+            return general_min(self)
+        return smallest(self, None, out=...)
+
+    def min_dim(self: Any, dim: int, keepdim: bool = False) -> tuple[Any, Any]:
+        if self.ndim == 0 or self.dtype.kind == "c":
+            return general_min_dim(self, dim, keepdim)
+        indices = self.argmin(dim, keepdims=keepdim)
+        return smallest(self, dim, keepdims=keepdim, out=...), array(indices, int64)
+
+    def argmin(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+        if self.ndim == 0 or self.dtype.kind == "c":
+            return general_argmin(self, dim, keepdim)
+        return array(self.argmin(dim, keepdims=keepdim), int64)
+
+    def amax(self: Any, dim: Any = (), keepdim: bool = False) -> Any:
+        if self.ndim == 0 or self.dtype.kind == "c":
+            return general_amax(self, dim, keepdim)
+        return largest(self, dim if dim.__class__ is int else tuple(dim) or None, keepdims=keepdim, out=...)
+
+    def amin(self: Any, dim: Any = (), keepdim: bool = False) -> Any:
+        if self.ndim == 0 or self.dtype.kind == "c":
+            return general_amin(self, dim, keepdim)
+        return smallest(self, dim if dim.__class__ is int else tuple(dim) or None, keepdims=keepdim, out=...)
+
+    made: Kernels = {"argmax": argmax, "argmin": argmin}
+    valued: Kernels = {"max": max, "max.dim": max_dim, "min": min, "min.dim": min_dim, "amax": amax, "amin": amin}
+    return {**made, **valued} if _HAS_ELLIPSIS else made
 
 
 @quietly

@@ -1,7 +1,6 @@
 """Views, indexing, matrix products and writes through the methods of ``numpy.ndarray``.
 
-The methods are three to ten times faster on small arrays than the functions of the same names. A large scatter of rows
-sorts them and sums each run, where ``numpy.add.at`` would go element by element.
+The methods are three to ten times faster on small arrays than the functions of the same names.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import numpy as np
 
 from tensorplay_composite.arrays import Kernels, quietly
 from tensorplay_composite.arrays._support import leading
+from tensorplay_cpu.scatter import add_slices
 
 _ALL = slice(None)
 _SMALL = 1024
@@ -108,8 +108,9 @@ def views(general: Kernels) -> Kernels:
 def data(general: Kernels) -> Kernels:
     """Kernels that gather, scatter, multiply and write."""
     product, zeros, single, double = np.matmul, np.zeros, np.dtype("float32"), np.dtype("float64")
-    add_at, add_rows, copyto, overlap = np.add.at, np.add.reduceat, np.copyto, np.may_share_memory
+    add_at, copyto, overlap = np.add.at, np.copyto, np.may_share_memory
     general_matmul, general_index_backward = general["matmul"], general["index_backward"]
+    turned, general_flip = np.flip, general["flip"]
     general_index, general_index_put = general["index"], general["index_put_"]
 
     def matmul(self: Any, other: Any) -> Any:
@@ -119,11 +120,18 @@ def data(general: Kernels) -> Kernels:
         return general_matmul(self, other)
 
     def index(self: Any, indices: Any) -> Any:
+        last = indices[-1] if indices else None
+        one = last is not None and len(indices) > 1 and last.ndim == 1 and last.dtype.kind == "i"
+        if one and all(index is None for index in indices[:-1]):  # a method that is thrice as fast as indexing
+            try:
+                return self.take(last, len(indices) - 1)
+            except IndexError:  # it says which
+                return general_index(self, indices)
         for index in indices:
             if index is not None:
                 try:
                     return self[tuple([_ALL if index is None else index for index in indices])]
-                except IndexError:  # it says which
+                except IndexError:
                     return general_index(self, indices)
         return self.copy()
 
@@ -132,6 +140,17 @@ def data(general: Kernels) -> Kernels:
             return general_index_put(self, indices, values, accumulate)
         key: Any = tuple([_ALL if index is None else index for index in indices])
         try:
+            index = indices[-1] if indices else None
+            rows = self.ndim > 1 and index is not None and index.ndim == 1 and index.dtype.kind == "i" and index.size
+            if (
+                rows
+                and self.size > _SMALL
+                and self.flags.c_contiguous
+                and all(one is None for one in indices[:-1])
+                and self.dtype.kind in "fc"
+            ):
+                add_slices(self, len(indices) - 1, index, values)
+                return self
             add_at(self, key, values)
         except (IndexError, ValueError):  # before anything is written
             return general_index_put(self, indices, values, accumulate)
@@ -141,29 +160,26 @@ def data(general: Kernels) -> Kernels:
         dtype, sizes = grad.dtype, tuple(input_sizes)
         if not indices or (dtype is not single and dtype is not double):
             return general_index_backward(grad, sizes, indices)
+        index, dim = indices[-1], len(indices) - 1
+        alone = index is not None and index.dtype.kind == "i" and all(one is None for one in indices[:-1])
+        if alone and grad.shape == (*sizes[:dim], *index.shape, *sizes[dim + 1 :]):  # else it would broadcast
+            result, places = zeros(sizes, dtype), index.reshape(-1)
+            try:
+                add_slices(result, dim, places, grad.reshape((*sizes[:dim], len(places), *sizes[dim + 1 :])))
+            except (IndexError, ValueError):
+                return general_index_backward(grad, sizes, indices)
+            return result
         for index in indices:
             if index is None or index.ndim != 1 or index.dtype.kind not in "iu":
                 return general_index_backward(grad, sizes, indices)
         if grad.shape != (len(indices[0]), *sizes[len(indices) :]):  # it would broadcast
             return general_index_backward(grad, sizes, indices)
-        if len(indices) == 1 and grad.ndim > 1 and grad.size > _SMALL:
-            return add_runs(grad, sizes, indices[0])
         result = zeros(sizes, dtype)
         add_at(result, tuple(indices), grad)
         return result
 
-    def add_runs(grad: Any, sizes: tuple[int, ...], places: Any) -> Any:
-        """Sorts the rows of ``grad`` by where they go and sums each run."""
-        if places.dtype.kind == "i":
-            places = np.where(places < 0, places + sizes[0], places)
-        order = places.argsort(kind="stable")
-        places = places[order]
-        if places[0] < 0:  # it would count from the end a second time
-            raise IndexError(f"index {places[0] - sizes[0]} is out of bounds for dim 0 with size {sizes[0]}")
-        starts = np.flatnonzero(np.concatenate(([True], places[1:] != places[:-1])))
-        result = zeros(sizes, grad.dtype)
-        result[places[starts]] = add_rows(grad[order], starts, 0)
-        return result
+    def flip(self: Any, dims: Any) -> Any:
+        return turned(self, dims).copy() if self.ndim and dims else general_flip(self, dims)
 
     def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
         if src.dtype.kind == "c" and self.dtype.kind not in "cb":
@@ -186,6 +202,7 @@ def data(general: Kernels) -> Kernels:
         "index": index,
         "index_put_": index_put_,
         "index_backward": index_backward,
+        "flip": flip,
         "copy_": copy_,
         "fill_": fill_,
         "zero_": zero_,

@@ -20,39 +20,131 @@ pytestmark = pytest.mark.filterwarnings("error")  # no warning of NumPy reaches 
 
 REAL_ONLY = {
     "tp::cross_entropy": "a loss is a real number, and its logits are compared",
+    **dict.fromkeys(
+        ("tp::_cdist_backward", "tp::cdist", "tp::cosine_similarity", "tp::pairwise_distance"),
+        "PyTorch takes real tensors",
+    ),
     "tp::log_softmax": "the largest element is subtracted, and complex numbers have no order",
     "tp::softmax": "the largest element is subtracted, and complex numbers have no order",
+    **dict.fromkeys(("tp::quantile", "tp::quantile.scalar"), "complex numbers have no order"),
+    "tp::max_pool1d": "complex numbers have no order",
+    "tp::max_pool1d_with_indices": "complex numbers have no order",
 }
 """Operators whose kernels take no complex tensor, each with its reason; those that are tagged so join below."""
 
 _KINK = "a kink at 0: the slopes on its two sides differ"
 _CURVED = "its second derivative jumps at 0"
 _POLE = "no finite derivative at 0"
+_FIRST = "of equal elements the first has the gradient; the differences see a kink"
 _SHARED = "equal elements share the gradient; the differences see the kink where they meet"
+_OUTSIDE = "a probability is from 0 to 1, and the differences leave that"
+_CHOOSES = "the target says which of two losses is meant, and differences of it mean neither"
 _LAST = "an index that is written twice keeps one of the values, and its gradient is said to go to both"
 KINKS = {
     ("tp::abs", "zeros"): _KINK,
     ("tp::elu", "zeros"): _CURVED,
     ("tp::leaky_relu", "zeros"): _KINK,
     ("tp::log", "zeros"): _POLE,
+    **{(f"tp::{name}", "zeros"): _POLE for name in ("log2", "log10", "logit")},
+    **{(f"tp::{name}", "zeros"): "no finite derivative at 1" for name in ("asin", "acos", "acosh", "atanh")},
+    **{(f"tp::{name}", "zeros"): "it jumps at integers" for name in ("floor", "ceil", "trunc", "frac", "sign")},
+    **{(f"tp::{name}", "ties"): "it jumps where the quotient is whole" for name in ("remainder", "fmod")},
+    **{("tp::div.Tensor_mode", f"ties, {mode}"): "it jumps where the quotient is whole" for mode in ("trunc", "floor")},
+    **{(f"tp::{name}", "ties"): "a kink at its bounds" for name in ("clamp", "clamp_min", "clamp_max")},
+    **{(f"tp::{name}", "zeros"): "a kink at a bound" for name in ("hardtanh", "relu6", "threshold")},
+    ("tp::prelu", "zeros"): _KINK,
+    ("tp::celu", "zeros"): _CURVED,
     ("tp::max", "ties"): _SHARED,
-    ("tp::max.dim", "ties"): "of equal elements the first has the gradient; the differences see a kink",
+    ("tp::max.dim", "ties"): _FIRST,
     ("tp::maximum", "ties"): _SHARED,
     ("tp::minimum", "ties"): _SHARED,
     ("tp::reciprocal", "zeros"): _POLE,
     ("tp::relu", "zeros"): _KINK,
     ("tp::rsqrt", "zeros"): _POLE,
+    ("tp::scatter_reduce.two", "amax ties"): _SHARED,
+    ("tp::scatter_reduce.two", "amin zeros"): _SHARED,
     ("tp::selu", "zeros"): _KINK,
     ("tp::sgn", "zeros"): "it jumps at 0",
     ("tp::sqrt", "zeros"): _POLE,
+    ("tp::cosine_similarity", "a vector of zeros"): "its length counts as eps, and a step is longer",
+    ("tp::normalize", "a vector of zeros"): "its length counts as eps, and a step is longer",
+    ("tp::pairwise_distance", "equal vectors"): "a step is about as long as the distance",
+    ("tp::cdist", "equal rows"): "a distance has a kink where it is 0",
+    ("tp::_cdist_backward", "zeros"): "a distance has a kink where it is 0",
+    **dict.fromkeys(
+        [("tp::linalg_norm", "all zeros"), ("tp::linalg_matrix_norm.str_ord", "all zeros")], "a norm has a kink at 0"
+    ),
+    ("tp::_binary_cross_entropy", "ties"): _OUTSIDE,
+    ("tp::binary_cross_entropy", "equal elements and zeros"): _OUTSIDE,
+    ("tp::gaussian_nll_loss", "equal elements and zeros"): "a variance of 0 is replaced, and less than 0 is refused",
+    ("tp::kl_div", "targets of 0"): _POLE,
+    ("tp::l1_loss", "equal elements and zeros"): _KINK,
+    ("tp::margin_ranking_loss", "equal elements and zeros"): _KINK,
+    ("tp::triplet_margin_loss", "equal elements and zeros"): _KINK,
+    **{(f"tp::max_pool{n}d{rest}", "ties"): _FIRST for n in (1, 2, 3) for rest in ("", "_with_indices")},
+    **{
+        (f"tp::max_pool{n}d_backward", f"{name}, ties"): _FIRST
+        for n in (2, 3)
+        for name in ("plain", "overlapping")
+        if (n, name) != (3, "overlapping")
+    },
+    ("tp::linalg_pinv.atol_rtol_float", "rank 1"): "a step makes the rank 2, and the inverse jumps",
     ("tp::_to_copy", "dtype float32"): "differences of float32 are exact to few digits",
     ("tp::_to_copy", "dtype int64"): "an integer has no derivative",
 }
 """(operator, sample) to the reason why differences of the first or second order mean nothing there."""
-REPEATS = dict.fromkeys(("tp::index_put", "tp::scatter.src"), _LAST)
-"""Operators whose samples that are not smooth write to an element twice, with what that means."""
+_STILL = "of equal elements the deviation is 0, and its gradient is said to be 0"
+_ZERO = "at a norm of 0 the slopes on its two sides differ, and the gradient is said to be 0"
+_FREE = "a divisor of 0: the variance is NaN"
+KINKS |= {
+    **{(f"tp::{name}", "ties"): _SHARED for name in ("min", "amax", "amin", "aminmax", "median", "max.other")},
+    **{(f"tp::{name}", "ties"): _SHARED for name in ("min.other", "norm", "norm.dtype", "linalg_vector_norm")},
+    **{(f"tp::{name}", "ties along a dim"): _SHARED for name in ("amax", "amin")},
+    **{(f"tp::{name}", "equal elements and zeros"): _SHARED for name in ("min", "amin")},
+    **{
+        (f"tp::{name}", sample): "of equal elements one has the gradient; the differences see a kink"
+        for names, tried in (
+            (
+                ("min.dim", "cummax", "cummin", "msort", "kthvalue", "median.dim", "quantile", "quantile.scalar"),
+                ["ties"],
+            ),
+            (("sort", "sort.stable", "topk"), ["ties False", "ties True"]),
+        )
+        for name in names
+        for sample in tried
+    },
+    **{
+        (f"tp::{form}{overload}", "one value"): _STILL
+        for form in ("std", "std_mean")
+        for overload in ("", ".dim", ".correction")
+    },
+    **{
+        (f"tp::{form}{overload}", "0-d"): _FREE
+        for form in ("std", "std_mean", "var", "var_mean")
+        for overload in ("", ".correction")
+    },
+    **{
+        (f"tp::{name}", f"zeros, order {order}"): _ZERO
+        for name in ("norm", "norm.dtype", "linalg_vector_norm")
+        for order in ("2", "1", "3", "1.5", "0.5", "inf")
+    },
+    ("tp::norm.str", "zeros"): _ZERO,
+}
+REPEATS = dict.fromkeys(("tp::index_copy", "tp::index_put", "tp::scatter.src"), _LAST)
+REPEATS |= dict.fromkeys(
+    ("tp::_embedding", "tp::embedding"), "a row is left out, or divided by how often it is read, on purpose"
+)
+REPEATS |= dict.fromkeys(
+    ("tp::_unique2", "tp::unique_dim", "tp::unique_dim_consecutive"),
+    "equal elements are one, whose gradient goes to the first; a step makes them two",
+)
+REPEATS |= dict.fromkeys(("tp::cosine_embedding_loss", "tp::hinge_embedding_loss"), _CHOOSES)
+"""Operators whose samples that are not smooth write to an element twice, or choose, with what that means."""
 
-NOT_FORWARD = {("tp::mean", "empty dim"): "the mean of nothing is NaN, and so is its tangent"}
+NOT_FORWARD = {("tp::logit", "zeros"): "its slope at 0 and 1 is infinite"} | {
+    (f"tp::{name}", "empty dim"): "the mean of nothing is NaN, and so is its tangent"
+    for name in ("mean", "nanmean", *(f"{form}.correction" for form in ("var", "std", "var_mean", "std_mean")))
+}
 """(operator, sample) to the reason why forward and reverse mode cannot be compared there."""
 
 OPERATORS = dict(REGISTRY.operators)
@@ -104,7 +196,7 @@ def _is_smooth(call) -> bool:
         return tp.autograd.gradcheck(call.function, call.tensors, raise_exception=False) and tp.autograd.gradgradcheck(
             call.function, call.tensors, raise_exception=False
         )
-    except tp.AutogradError:
+    except tp.TensorPlayError:
         return False
 
 

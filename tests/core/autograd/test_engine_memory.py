@@ -105,7 +105,11 @@ def recorded(op, sample):
     roots = [y for y in results if y.requires_grad]
     if roots and leaves:
         ones = [y.detach().new_ones(y.shape) for y in roots]
-        found = tp.autograd.grad(roots, leaves, ones, create_graph=True, allow_unused=True)
+        try:
+            found = tp.autograd.grad(roots, leaves, ones, create_graph=True, allow_unused=True)
+        except tp.AutogradError:  # what is written over has no gradient, and says so: logical_not_
+            assert op.is_inplace and not any(op.functional.differentiable)
+            return watched
         watched += [weakref.ref(g) for g in found if g is not None]
     return watched
 

@@ -91,7 +91,8 @@ def test_a_saved_tensor_that_was_modified_makes_backward_raise(name):
                 for y in tensors_of((result,)):
                     y.detach().copy_(y.detach() + 1)
             try:
-                found[write] = [g.tolist() for g in tp.autograd.grad(results, leaves, ones)]
+                grads = tp.autograd.grad(results, leaves, ones, allow_unused=True)
+                found[write] = [None if g is None else g.tolist() for g in grads]
             except tp.AutogradError as error:
                 text = str(error)
                 assert op.display_name in text, text
@@ -129,7 +130,7 @@ def test_the_message_names_operator_input_and_both_versions():
 # --------------------------------------------------------------------------------------------------- what is right
 
 
-@pytest.mark.parametrize("name", IN_PLACE)
+@pytest.mark.parametrize("name", [n for n, op in IN_PLACE.items() if op.functional.differentiable != (False,)])
 def test_in_place_and_functional_form_have_the_same_gradients(name):
     op = IN_PLACE[name]
     compared = 0

@@ -103,14 +103,18 @@ def command(*arguments: str) -> list[str]:
 
 @pytest.fixture(scope="session")
 def pipe() -> Callable[..., Shown]:
-    """Runs the command as a script does; gives what it wrote to stdout, and fails where it wrote to stderr."""
+    """Runs the command as a script does; gives what it wrote to stdout, and fails where it wrote to stderr.
+
+    That a backend has been loading for seconds is all that may stand there: it is true of a busy machine.
+    """
 
     def run(*arguments: str, **env: str) -> Shown:
         done = subprocess.run(
             command(*arguments), capture_output=True, encoding="utf-8", env=environment(**env), timeout=120
         )
-        assert done.returncode == 2 or done.stderr == "", done.stderr
-        return Shown(done.stdout if done.returncode != 2 else done.stderr, done.returncode)
+        said = re.sub(r"^tensorplay: still loading backend .*\n", "", done.stderr, flags=re.M)
+        assert done.returncode == 2 or said == "", said
+        return Shown(done.stdout if done.returncode != 2 else said, done.returncode)
 
     return run
 

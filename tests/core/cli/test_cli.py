@@ -6,6 +6,7 @@ import importlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -91,7 +92,7 @@ def test_start_imports_click_alone() -> None:
 def test_pipes_are_quiet() -> None:
     for command in (["backends", "list"], ["ops", "show", "add"], ["ops", "keys"], ["explain", "add(float32[2], 1)"]):
         done = process(*command, COLUMNS="80")
-        assert "\x1b" not in done.stdout and done.stderr == ""
+        assert "\x1b" not in done.stdout and re.fullmatch(r"(tensorplay: still loading backend .*\n)*", done.stderr)
         assert widest(done.stdout) <= 80
         assert all(line == line.rstrip() for line in done.stdout.splitlines())
 
@@ -138,11 +139,11 @@ def test_ops_show_takes_overloads_namespaces_and_forms(name: str, first: str) ->
 
 
 def test_ops_show_takes_all_overloads_of_a_name() -> None:
-    assert [one["name"] for one in data("ops", "show", "max")] == ["max", "max.dim"]
+    assert [one["name"] for one in data("ops", "show", "max")] == ["max", "max.dim", "max.other"]
 
 
 def test_ops_show_names_the_nearest() -> None:
-    assert "Did you mean 'add'" in run("ops", "show", "ad", code=2).stderr
+    assert "Did you mean 'add'" in run("ops", "show", "addd", code=2).stderr
 
 
 def test_ops_show_has_custom_operators_overrides_and_unchecked_kernels() -> None:
@@ -271,12 +272,13 @@ def test_codegen_options() -> None:
 def test_codegen_report() -> None:
     shown = run("codegen", "--check", "--report").stdout
     flat = " ".join(shown.split())
-    assert "Written by hand: 13 ops/creation.py arange, as_tensor" in flat and "Skipped variants: none" in flat
+    assert "ops/creation.py arange, as_tensor" in flat and "Skipped variants: none" in flat
     assert "inplace _generated_inplace_activation.py" in flat
     assert "no input is a tensor: empty, zeros" in flat and "linear, cross_entropy" in flat
     assert all(len(line) <= 80 for line in shown.splitlines()), "folded, not cut"
     found = data("codegen", "--check")["report"]
     assert found["handwritten"]["arange"] == "ops/creation.py" and found["skipped"] == []
+    assert f"Written by hand: {len(found['handwritten'])} ops/" in flat
     assert found["written"] + found["symbolic"] + len(found["without"]) == found["operators"]
     assert all(operator["declared"] for operator in found["without"]), "every gap in our contract has its reason"
 

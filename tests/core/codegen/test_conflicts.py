@@ -146,7 +146,7 @@ def test_out_of_an_operator_that_has_its_own(small: Small) -> None:
     }
     text = texts(context)["_generated_functional_small.py"]
     assert "def g(input: Tensor, out: int) -> Tensor:" in text
-    assert 'return pick("f", (F_OP, F_OUT), args, kwargs)\n' in text
+    assert 'OverloadSet("f", {F_OP: _f__default, F_OUT: ' in text
 
 
 def test_a_method_that_is_written_by_hand_is_left_out(small: Small) -> None:

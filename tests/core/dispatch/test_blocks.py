@@ -68,10 +68,10 @@ def test_what_is_wrong_is_told_with_the_kernels_line_and_the_blocks():
 
         @library_impl("CPU", "Mine")
         def _(m):
-            m.impl("ad", kernel)
+            m.impl("addd", kernel)
             m.impl("mul", kernel)
-            m.below("ad")
-            m.without_composite("ad")
+            m.below("addd")
+            m.without_composite("addd")
 
         @library_impl("CPUU", "Typo")
         def _(m):
@@ -87,7 +87,7 @@ def test_what_is_wrong_is_told_with_the_kernels_line_and_the_blocks():
     line = (
         f"{__file__}:{kernel.__code__.co_firstlineno}, in the block 'Mine' of line {blocks[0].where.rpartition(':')[2]}"
     )
-    assert "5 problems" in message and f"ad at CPU ({line}): there is no operator 'ad'" in message
+    assert "5 problems" in message and f"addd at CPU ({line}): there is no operator 'addd'" in message
     assert f"mul at CPU ({line}): the kernel's signature is (x), the operator is mul(Tensor self" in message
     assert message.count("Did you mean 'add'") >= 3 and message.count("no dispatch key 'CPUU'") == 1
     assert "in the block 'Typo'" in message and "and 2 more" in message

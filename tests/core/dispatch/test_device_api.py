@@ -18,7 +18,8 @@ REQUIRED = {
 }  # fmt: skip
 OPTIONAL = {
     "get_rng_state": (0,), "set_rng_state": (b"", 0), "memory_stats": (0,), "reset_peak_memory_stats": (0,),
-    "memory_info": (0,), "current_stream": (0,), "set_stream": (None,),
+    "memory_info": (0,), "current_stream": (0,), "set_stream": (None,), "from_buffer": (b"", None, (0,)),
+    "from_dlpack": (None,), "new_generator": (1,),
 }  # fmt: skip
 
 

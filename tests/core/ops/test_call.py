@@ -266,6 +266,9 @@ BOTH = sorted(
 )
 
 
+OF_INTEGERS = {"tp::bincount"}  # all others take floating-point numbers, and some of them no integers
+
+
 def test_there_are_operators_with_both():
     assert {"tp::add", "tp::sigmoid", "tp::softmax"} <= set(BOTH)
 
@@ -278,9 +281,7 @@ def test_the_specialised_kernel_and_composite_agree(name, dtype):
     for sample in samples(op, dtype=dtype):
         args, kwargs = sample.build(tp)
         composite = op.kernel_at(COMPOSITE)
-        if any(
-            t.dtype is not args_dtype for t in tensors_in(args, {}) for args_dtype in [next(tensors_in(args, {})).dtype]
-        ):
+        if len({t.dtype for t in tensors_in(args, {}) if t.dtype.is_floating_point}) > 1:
             continue  # a Composite kernel of its own promotes nothing
         positional, keywords = normalise(op, *bind(op, args, kwargs))
         positional = scalars_to_tensors(op, positional)
@@ -292,7 +293,7 @@ def test_the_specialised_kernel_and_composite_agree(name, dtype):
             general, specialised, rtol=1e-5 if dtype == "float32" else None, atol=1e-6 if dtype == "float32" else None
         )
         count += 1
-    assert count or dtype == "int64"
+    assert count or (dtype == "int64") is (name not in OF_INTEGERS)
 
 
 def test_a_specialised_kernel_registered_at_run_time_replaces_composite_at_once_and_undo_brings_it_back():

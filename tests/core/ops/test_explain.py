@@ -18,6 +18,7 @@ from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.errors import ArgumentError, DeviceMismatch, TensorPlayError
 from tensorplay_core.ops.explain import Explanation
 from tensorplay_core.ops.explain_text import CallTextError, explain_text
+from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.profiler import profile
 from tensorplay_core.testing.samples import samples
 
@@ -52,9 +53,20 @@ def steps_explained(road: Explanation) -> list[tuple[str, str, str, str]]:
 def took_slow_path(function: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
     seen = []
 
+    def is_own(frame: FrameType | None) -> bool:  # the function, or that of one of its overloads, called from it
+        callers = []
+        while frame is not None:
+            callers.append(frame.f_code)
+            frame = frame.f_back
+        own = [i for i, code in enumerate(callers) if code is function.__code__]
+        if len(own) != 1:  # none, or a kernel's call of the same function
+            return False
+        between = [code for code in callers[: own[0]] if code is not OverloadSet.call.__code__]
+        return not between or (len(between) == 1 and between[0].co_name.startswith(f"_{function.__name__}__"))
+
     def watch(frame: FrameType, event: str, argument: object) -> None:
         name = frame.f_code.co_filename.replace("\\", "/")
-        outer = frame.f_back is not None and frame.f_back.f_code is function.__code__  # a kernel may make calls too
+        outer = is_own(frame.f_back)  # a kernel may make calls too
         if event == "call" and frame.f_code.co_name == "call" and name.endswith("ops/call.py") and outer:
             seen.append(frame.f_code.co_name)
 

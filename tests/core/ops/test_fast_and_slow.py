@@ -68,7 +68,12 @@ def outcome(op: Any, sample: Any, device: str, mode: Any, grad: bool) -> Any:
     roots = [y for y in results if y.requires_grad]
     if grad and roots:
         cotangents = [y.detach().new_ones(y.shape) for y in roots]
-        found = tp.autograd.grad(roots, leaves, cotangents, allow_unused=True) if leaves else ()
+        try:
+            found = tp.autograd.grad(roots, leaves, cotangents, allow_unused=True) if leaves else ()
+        except tp.AutogradError as error:
+            if not op.is_inplace:  # the in-place form of an operator whose result has no gradient says so
+                raise
+            return [*seen, str(error)]
         seen.append([bits(g) for g in found])
         COUNTS["gradients"] += len(found)
     COUNTS["calls"] += 1
@@ -110,7 +115,8 @@ def test_the_fast_path_is_really_taken(name):
             op.function(*args, **kwargs)
         except tp.ShapeError:
             continue
-    assert getattr(tp.zeros(1)._type, op.slot) is not unresolved
+    kinds = (tp.float32, tp.int64)  # some take counts alone
+    assert any(getattr(tp.zeros(1, dtype=dtype)._type, op.slot) is not unresolved for dtype in kinds)
 
 
 def frames(function: Any, *args: Any, **kwargs: Any) -> list[str]:

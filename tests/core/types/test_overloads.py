@@ -101,9 +101,13 @@ def test_calls_of_pytorchs_sets(signatures: list[str], args: list[str], kwargs: 
 @pytest.mark.parametrize("kind", PRECEDENCE)
 def test_the_first_type_in_the_table_is_the_one_that_is_meant(kind: str) -> None:
     types = [t.replace("[n]", "[2]").replace("object[]", "ScalarType[]") for t in PRECEDENCE[kind]]
-    sets = [f"f.o{i}({type} x, bool b=True) -> Tensor" for i, type in enumerate(types)]
-    for first in range(len(sets)):
-        assert meant(sets[first : first + 3], [kind]) == [f"o{first}"]
+    sets = [f"f.o{i}(Tensor y, {type} x, bool b=True) -> Tensor" for i, type in enumerate(types)]
+    for first in range(len(sets)):  # beside a tensor, without which a number is none
+        assert meant(sets[first : first + 3], [T, kind]) == [f"o{first}"]
+
+
+def test_a_number_alone_is_no_tensor() -> None:
+    assert meant(["f(Tensor x) -> Tensor", "f.o(Tensor x, str y) -> Tensor"], ["int"]) == []
 
 
 @pytest.mark.parametrize(
@@ -142,7 +146,7 @@ def test_an_exact_overload_settles_what_two_others_leave_open() -> None:
         ("f(Tensor self, int from) -> Tensor", [T], {"from": "int"}, True),
         ("f(Tensor self, int axis) -> Tensor", [T], {"axis": "int"}, True),
         ("f(Tensor self, int dim) -> Tensor", [T, "bool"], {}, False),  # as everywhere, True is no dim
-        ("f(Tensor self, Tensor other) -> Tensor", [T, "int"], {}, False),  # a number is never a tensor here
+        ("f(Tensor self, Tensor other) -> Tensor", [T, "int"], {}, True),  # a number stands for a tensor
         ("f(Tensor[] tensors) -> Tensor", ["[tensor, None]"], {}, False),
         ("f(Tensor?[] tensors) -> Tensor", ["[tensor, None]"], {}, True),
         ("f(Tensor self, int[] size) -> Tensor", [T, "int", "int"], {}, True),

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tensorplay_composite.arrays import HostRandom
-from tensorplay_core.errors import ArgumentError, DTypeError, ValueRangeError
+from tensorplay_composite.arrays import HostRandom, draws, ranges
+from tensorplay_core.errors import ValueRangeError
 from tensorplay_vulkan.array import BOOL, FLOAT32, INT32, VulkanArray, VulkanDType
-from tensorplay_vulkan.elementwise import assign, fill
+from tensorplay_vulkan.elementwise import assign, contiguous, fill
 from tensorplay_vulkan.gpu import Gpu
 from tensorplay_vulkan.pointwise import word_of
 
@@ -34,7 +34,8 @@ def number(value: Any, dtype: VulkanDType) -> int:
 
 def kernels(gpu: Gpu, random: HostRandom) -> dict[str, Any]:
     """Returns the kernels of creation."""
-    return {**filled(gpu), **drawn(gpu, random), **writers(gpu)}
+    made = ranges.kernels(gpu.upload, lambda dtype: dtype.name)
+    return {**filled(gpu), **made, **drawn(gpu, random), **writers(gpu)}
 
 
 def filled(gpu: Gpu) -> dict[str, Any]:
@@ -84,32 +85,16 @@ def filled(gpu: Gpu) -> dict[str, Any]:
 
 
 def drawn(gpu: Gpu, random: HostRandom) -> dict[str, Any]:
-    """Returns the kernels of random numbers."""
+    """Returns the kernels of random numbers, which are drawn on the host."""
 
-    def refuse(name: str, generator: Any) -> None:
-        if generator is not None:
-            raise ArgumentError(f"{name}: generator= is not supported yet; tp.manual_seed() seeds every device")
+    def write(array: Any, host: Any) -> Any:
+        assign(gpu, array, gpu.upload(host, array.dtype))
+        return array
 
-    def draw(name: str, numbers: Any, size: Any, generator: Any, dtype: Any, device: Any) -> Any:
-        refuse(name, generator)
-        dtype = dtype or FLOAT32
-        if dtype is not FLOAT32:
-            raise DTypeError(f"{name}: draws floating numbers, and dtype is {dtype.name}")
-        return gpu.upload(numbers(sizes_of(size), dtype.name, device or 0), dtype)
+    def host(array: Any) -> Any:
+        return gpu.download(contiguous(gpu, array))
 
-    def rand(size: Any, *, generator: Any = None, dtype: Any = None, device: Any = None) -> Any:
-        return draw("rand", random.uniform, size, generator, dtype, device)
-
-    def randn(size: Any, *, generator: Any = None, dtype: Any = None, device: Any = None) -> Any:
-        return draw("randn", random.normal, size, generator, dtype, device)
-
-    def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = None) -> Any:
-        refuse("randperm", generator)
-        if n < 0:
-            raise ValueRangeError(f"randperm: n is 0 or more, got {n}")
-        return gpu.upload(random.permutation(n, device or 0), dtype or INT32)
-
-    return {"rand": rand, "randn": randn, "randperm": randperm}
+    return draws.kernels(draws.Place(gpu.upload, write, host, lambda dtype: dtype.name, INT32), random)
 
 
 def writers(gpu: Gpu) -> dict[str, Any]:

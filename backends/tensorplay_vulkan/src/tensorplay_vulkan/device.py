@@ -113,6 +113,10 @@ class VulkanDevice(DeviceAPI):
         """Seeds the device's random numbers."""
         self.random.manual_seed(seed)
 
+    def new_generator(self, seed: int) -> HostRandom:
+        """Returns random numbers apart from the device's own."""
+        return HostRandom(seed)
+
     def get_rng_state(self, index: int) -> bytes:
         """Returns the state of the random numbers."""
         return self.random.state(index)

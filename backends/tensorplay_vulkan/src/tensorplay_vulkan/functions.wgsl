@@ -288,3 +288,214 @@ fn to_int(x: f32) -> i32 {
   let beyond = is_nan(x) || x >= 2147483648.0 || x < -2147483648.0;
   return select(i32(x), -2147483647 - 1, beyond);
 }
+
+// ---------------------------------------------------------------------------------------------- rounding, remainders
+
+fn is_inf(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }
+fn is_finite(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) < 0x7f800000u; }
+
+fn floor_(x: f32) -> f32 { return select(x, floor(x), is_finite(x)); }
+fn ceil_(x: f32) -> f32 { return select(x, ceil(x), is_finite(x)); }
+fn trunc_(x: f32) -> f32 { return select(x, trunc(x), is_finite(x)); }
+fn round_(x: f32) -> f32 { return select(x, round(x), is_finite(x)); }
+
+// The rest is taken away piece by piece, each the divisor times a power of 2: every difference is exact.
+fn fmod_(x: f32, y: f32) -> f32 {
+  if (is_nan(x) || is_nan(y) || is_inf(x) || !is_true(y)) { return not_a_number(); }
+  if (is_inf(y)) { return x; }
+  let size = abs(y);
+  var rest = abs(x);
+  var times = 0;
+  while (rest >= size && times < 512) {
+    let gap = i32(bitcast<u32>(rest) >> 23u) - i32(bitcast<u32>(size) >> 23u);
+    var piece = select(scaled(size, gap), size, gap <= 0);
+    if (piece > rest) { piece = piece * 0.5; }
+    if (piece < size) { piece = size; }
+    rest = rest - piece;
+    times += 1;
+  }
+  return signed(rest, x);
+}
+
+fn remainder_(x: f32, y: f32) -> f32 {
+  let rest = fmod_(x, y);
+  if (is_nan(rest)) { return rest; }
+  if (!is_true(rest)) { return signed(0.0, y); }
+  return select(rest, rest + y, negative(rest) != negative(y));
+}
+
+fn floor_divide_(x: f32, y: f32) -> f32 {
+  if (is_nan(x) || is_nan(y) || is_inf(x)) { return select(not_a_number(), x / y, is_inf(x) && !is_true(y)); }
+  if (!is_true(y)) {
+    if (!is_true(x)) { return not_a_number(); }
+    return select(infinity(), -infinity(), negative(x) != negative(y));
+  }
+  let opposite = negative(x) != negative(y);
+  if (is_inf(y)) { return select(0.0, -1.0, opposite && is_true(x)); }
+  let rest = fmod_(x, y);
+  var quotient = round((x - rest) / y);
+  if (is_true(rest) && opposite) { quotient -= 1.0; }
+  return quotient;
+}
+
+fn remainder_int(x: i32, y: i32) -> i32 {
+  if (y == 0 || y == -1) { return 0; }
+  let rest = x % y;
+  return select(rest, rest + y, rest != 0 && ((rest < 0) != (y < 0)));
+}
+
+fn fmod_int(x: i32, y: i32) -> i32 {
+  if (y == 0 || y == -1) { return 0; }
+  return x % y;
+}
+
+fn floor_divide_int(x: i32, y: i32) -> i32 {
+  if (y == 0) { return 0; }
+  if (y == -1) { return 0 - x; }
+  let rest = x % y;
+  return select(x / y, x / y - 1, rest != 0 && ((rest < 0) != (y < 0)));
+}
+
+fn shift_left(x: i32, y: i32) -> i32 { return select(0, x << (u32(y) & 31u), y >= 0 && y < 32); }
+fn shift_right(x: i32, y: i32) -> i32 { return x >> select(31u, u32(y), y >= 0 && y < 32); }
+
+// ---------------------------------------------------------------------------------- trigonometry and its inverses
+
+fn tan_(x: f32) -> f32 { return select(sin_(x) / cos_(x), x, abs(x) < 1e-4); }
+
+fn sinh_(x: f32) -> f32 {
+  if (is_nan(x)) { return x; }
+  let size = abs(x);
+  if (size < 1e-4) { return x; }
+  if (size > 40.0) {
+    let root = exp_(0.5 * size);
+    return signed(0.5 * root * root, x);
+  }
+  let e = expm1_(size);
+  return signed(0.5 * (e + e / (e + 1.0)), x);
+}
+
+fn cosh_(x: f32) -> f32 {
+  if (is_nan(x)) { return x; }
+  let size = abs(x);
+  if (size > 40.0) {
+    let root = exp_(0.5 * size);
+    return 0.5 * root * root;
+  }
+  let e = exp_(size);
+  return 0.5 * (e + 1.0 / e);
+}
+
+fn asin_part(s: f32, z: f32) -> f32 {
+  return ((((4.2163199048e-2 * z + 2.4181311049e-2) * z + 4.5470025998e-2) * z + 7.4953002686e-2) * z
+    + 1.6666752422e-1) * z * s + s;
+}
+
+fn asin_(x: f32) -> f32 {
+  if (is_nan(x)) { return x; }
+  let size = abs(x);
+  if (size > 1.0) { return not_a_number(); }
+  if (size < 1e-4) { return x; }
+  if (size > 0.5) {
+    let z = 0.5 * (1.0 - size);
+    return signed(1.5707963267948966 - 2.0 * asin_part(sqrt(z), z), x);
+  }
+  return asin_part(x, x * x);
+}
+
+fn acos_(x: f32) -> f32 {
+  if (is_nan(x)) { return x; }
+  if (abs(x) > 1.0) { return not_a_number(); }
+  if (x > 0.5) {
+    let z = 0.5 * (1.0 - x);
+    return 2.0 * asin_part(sqrt(z), z);
+  }
+  if (x < -0.5) {
+    let z = 0.5 * (1.0 + x);
+    return 3.1415926535897932 - 2.0 * asin_part(sqrt(z), z);
+  }
+  return 1.5707963267948966 - asin_part(x, x * x);
+}
+
+fn atan_size(size: f32) -> f32 {
+  var y = 0.0;
+  var z = size;
+  if (size > 2.414213562373095) { y = 1.5707963267948966; z = -1.0 / size; }
+  else if (size > 0.4142135623730950) { y = 0.7853981633974483; z = (size - 1.0) / (size + 1.0); }
+  let w = z * z;
+  return y + ((((8.05374449538e-2 * w - 1.38776856032e-1) * w + 1.99777106478e-1) * w - 3.33329491539e-1) * w * z + z);
+}
+
+fn atan_(x: f32) -> f32 {
+  if (is_nan(x)) { return x; }
+  return signed(atan_size(abs(x)), x);
+}
+
+fn atan2_(y: f32, x: f32) -> f32 {
+  if (is_nan(x) || is_nan(y)) { return not_a_number(); }
+  var angle = 0.0;
+  if (is_inf(x) && is_inf(y)) { angle = 0.7853981633974483; }
+  else if (!is_true(y)) { angle = 0.0; }
+  else if (!is_true(x) || is_inf(y)) { angle = 1.5707963267948966; }
+  else if (is_inf(x)) { angle = 0.0; }
+  else { angle = atan_size(abs(y) / abs(x)); }
+  return signed(select(angle, 3.1415926535897932 - angle, negative(x)), y);
+}
+
+fn hypot_(x: f32, y: f32) -> f32 {
+  if (is_inf(x) || is_inf(y)) { return infinity(); }
+  if (is_nan(x) || is_nan(y)) { return not_a_number(); }
+  let large = max(abs(x), abs(y));
+  let small = min(abs(x), abs(y));
+  if (large == 0.0) { return 0.0; }
+  let ratio = small / large;
+  return large * sqrt(1.0 + ratio * ratio);
+}
+
+fn asinh_(x: f32) -> f32 {
+  if (!is_finite(x)) { return x; }
+  let size = abs(x);
+  if (size < 1e-4) { return x; }
+  if (size > 1e9) { return signed(log_(size) + 0.6931471805599453, x); }
+  return signed(log1p_(size + size * size / (1.0 + sqrt(size * size + 1.0))), x);
+}
+
+fn acosh_(x: f32) -> f32 {
+  if (is_nan(x) || x < 1.0) { return select(not_a_number(), x, is_nan(x)); }
+  if (x > 1e9) { return log_(x) + 0.6931471805599453; }
+  let above = x - 1.0;
+  return log1p_(above + sqrt(2.0 * above + above * above));
+}
+
+fn atanh_(x: f32) -> f32 {
+  if (is_nan(x)) { return x; }
+  let size = abs(x);
+  if (size > 1.0) { return not_a_number(); }
+  if (size < 1e-4) { return x; }
+  if (size == 1.0) { return signed(infinity(), x); }
+  return signed(0.5 * log1p_(2.0 * size / (1.0 - size)), x);
+}
+
+fn exp2_(x: f32) -> f32 {
+  if (is_nan(x)) { return x; }
+  if (x >= 128.0) { return infinity(); }
+  if (x < -150.0) { return 0.0; }
+  let k = round(x);
+  return scaled(exp_reduced((x - k) * 0.6931471805599453) + 1.0, i32(k));
+}
+
+fn log2_(x: f32) -> f32 {
+  let y = log_(x);
+  return select(y, y * 1.4426950408889634, is_finite(y));
+}
+
+fn log10_(x: f32) -> f32 {
+  let y = log_(x);
+  return select(y, y * 0.4342944819032518, is_finite(y));
+}
+
+fn logaddexp_(a: f32, b: f32) -> f32 {
+  if (is_nan(a) || is_nan(b)) { return not_a_number(); }
+  if (a == b) { return select(a + 0.6931471805599453, a, is_inf(a)); }
+  return max(a, b) + log1p_(exp_(-abs(a - b)));
+}

@@ -27,10 +27,14 @@ KEPT = 64
 BINARY = (
     *("add", "sub", "mul", "div", "pow", "maximum", "minimum"),
     *("eq", "ne", "lt", "le", "gt", "ge"),
+    *("fmod", "remainder", "floor_divide", "atan2", "hypot", "logaddexp", "copysign", "clamp_min", "clamp_max"),
+    *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"),
 )
 UNARY = (
     *("neg", "abs", "sgn", "conj", "real", "clone", "exp", "expm1", "log", "log1p"),
     *("sin", "cos", "sqrt", "tanh", "sigmoid", "relu"),
+    *("floor", "ceil", "trunc", "round", "tan", "sinh", "cosh", "asin", "acos", "atan", "asinh", "acosh", "atanh"),
+    *("exp2", "log2", "log10", "signbit", "isnan", "isinf", "isfinite", "bitwise_not"),
 )
 NAMES = {"pow": ("self", "exponent"), "where": ("condition", "self", "other")}
 

@@ -18,7 +18,7 @@ from tensorplay_vulkan.gpu import Gpu
 
 VIEWS = (
     *("permute", "transpose", "expand", "squeeze", "unsqueeze", "select", "slice"),
-    *("diagonal", "unbind", "split_with_sizes"),
+    *("diagonal", "unbind", "split_with_sizes", "unfold"),
 )
 
 

@@ -66,6 +66,20 @@ FLOAT: Mapping[str, Expression] = {
     "tanh": call("tanh_"),
     "sigmoid": call("sigmoid_"),
     "relu": lambda a: f"select({a}, 0.0, lt_({a}, 0.0))",
+    **{
+        name: call(f"{name}_")
+        for name in (
+            *("floor", "ceil", "trunc", "round", "fmod", "remainder", "floor_divide", "tan", "sinh", "cosh", "asin"),
+            *("acos", "atan", "asinh", "acosh", "atanh", "atan2", "hypot", "exp2", "log2", "log10", "logaddexp"),
+        )
+    },
+    "clamp_min": call("max_"),
+    "clamp_max": call("min_"),
+    "copysign": call("signed"),
+    "signbit": call("negative"),
+    "isnan": call("is_nan"),
+    "isinf": call("is_inf"),
+    "isfinite": call("is_finite"),
 }
 INT: Mapping[str, Expression] = {
     "add": infix("+"),
@@ -88,6 +102,21 @@ INT: Mapping[str, Expression] = {
     "minimum": call("min"),
     "where": FLOAT["where"],
     "relu": lambda a: f"max({a}, 0)",
+    **dict.fromkeys(("floor", "ceil", "trunc", "round"), _same),
+    "fmod": call("fmod_int"),
+    "remainder": call("remainder_int"),
+    "floor_divide": call("floor_divide_int"),
+    "clamp_min": call("max"),
+    "clamp_max": call("min"),
+    "signbit": lambda a: f"({a} < 0)",
+    **dict.fromkeys(("isnan", "isinf"), lambda a: "false"),
+    "isfinite": lambda a: "true",
+    "bitwise_not": lambda a: f"(~{a})",
+    "bitwise_and": infix("&"),
+    "bitwise_or": infix("|"),
+    "bitwise_xor": infix("^"),
+    "bitwise_left_shift": call("shift_left"),
+    "bitwise_right_shift": call("shift_right"),
 }
 BOOL: Mapping[str, Expression] = {
     "add": infix("||"),
@@ -108,6 +137,13 @@ BOOL: Mapping[str, Expression] = {
     "minimum": infix("&&"),
     "where": FLOAT["where"],
     "relu": _same,
+    "signbit": lambda a: "false",
+    **dict.fromkeys(("isnan", "isinf"), lambda a: "false"),
+    "isfinite": lambda a: "true",
+    "bitwise_not": lambda a: f"(!{a})",
+    "bitwise_and": infix("&&"),
+    "bitwise_or": infix("||"),
+    "bitwise_xor": infix("!="),
 }
 EXPRESSIONS: Mapping[str, Mapping[str, Expression]] = {"float32": FLOAT, "int32": INT, "bool": BOOL}
 """Dtype to operator to what it is, of operands of that dtype; a comparison's value is a WGSL ``bool``."""

@@ -10,7 +10,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tensorplay_composite.arrays import creation, indexing, linalg, nn, pointwise, reduction, view
+from tensorplay_composite.arrays import (
+    activation,
+    combine,
+    convolution,
+    creation,
+    distance,
+    elementary,
+    factorization,
+    indexing,
+    linalg,
+    nn,
+    padding,
+    pointwise,
+    pooling,
+    reduction,
+    scan,
+    sorting,
+    view,
+)
 from tensorplay_composite.arrays._support import Kernel, Kernels, Support, quietly
 from tensorplay_composite.arrays.device import ArrayDevice
 from tensorplay_composite.arrays.math import emitter
@@ -18,7 +36,24 @@ from tensorplay_composite.arrays.random import HostRandom
 
 __all__ = ["ArrayDevice", "HostRandom", "Kernel", "Kernels", "Support", "emitter", "kernels", "quietly"]
 
-_FAMILIES = (pointwise, reduction, view, indexing, linalg, nn)
+_FAMILIES = (
+    pointwise,
+    elementary,
+    reduction,
+    view,
+    indexing,
+    linalg,
+    distance,
+    nn,
+    activation,
+    scan,
+    sorting,
+    factorization,
+    convolution,
+    padding,
+    pooling,
+    combine,
+)
 
 
 def kernels(

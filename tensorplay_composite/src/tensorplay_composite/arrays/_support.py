@@ -46,6 +46,17 @@ def dtype_name(dtype: Any) -> str:
     return name if isinstance(name, str) else str(dtype).rsplit(".", 1)[-1]
 
 
+class NameOf(dict[Any, str]):
+    """native dtype -> TensorPlay's name of it; NumPy spells a dtype's name anew each time, for a microsecond."""
+
+    def __missing__(self, dtype: Any) -> str:
+        self[dtype] = name = dtype_name(dtype)
+        return name
+
+
+name_of = NameOf().__getitem__
+
+
 class _KindOf(dict[Any, str]):
     """native dtype -> bool | int | uint | half | float | complex, each asked for once."""
 

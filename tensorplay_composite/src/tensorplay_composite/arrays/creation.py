@@ -8,12 +8,12 @@ host, see :mod:`tensorplay_composite.arrays.random`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
-from tensorplay_composite.arrays._support import Kernels, Support, dtype_name, quietly
+from tensorplay_composite.arrays import draws, ranges
+from tensorplay_composite.arrays._support import Kernels, Support, quietly
 from tensorplay_composite.arrays.random import HostRandom
-from tensorplay_core.errors import ArgumentError, DTypeError, ValueRangeError
+from tensorplay_core.errors import ValueRangeError
 
 
 @quietly
@@ -93,38 +93,7 @@ def filled(xp: Any, support: Support) -> Kernels:
     }
 
 
-@quietly
-def random(xp: Any, support: Support, source: HostRandom) -> Kernels:
-    """Kernels of random numbers, drawn from ``source``."""
-    cast, kind = support.cast, support.kind
-
-    def draw(name: str, numbers: Callable[..., Any], size: Any, generator: Any, dtype: Any, device: Any) -> Any:
-        refuse(name, generator)
-        if kind[dtype] not in ("half", "float", "complex"):
-            raise DTypeError(f"{name}: draws floating or complex numbers, and dtype is {dtype_name(dtype)}")
-        host = numbers(size, dtype_name(dtype), device)
-        return cast(xp.asarray(host), dtype)
-
-    def refuse(name: str, generator: Any) -> None:
-        if generator is not None:
-            raise ArgumentError(f"{name}: generator= is not supported yet; tp.manual_seed() seeds every device")
-
-    def rand(size: Any, *, generator: Any = None, dtype: Any = None, device: Any = None) -> Any:
-        return draw("rand", source.uniform, size, generator, dtype, device)
-
-    def randn(size: Any, *, generator: Any = None, dtype: Any = None, device: Any = None) -> Any:
-        return draw("randn", source.normal, size, generator, dtype, device)
-
-    def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = None) -> Any:
-        refuse("randperm", generator)
-        if n < 0:
-            raise ValueRangeError(f"randperm: n is 0 or more, got {n}")
-        host = source.permutation(n, device)
-        return cast(xp.asarray(host), dtype)
-
-    return {"rand": rand, "randn": randn, "randperm": randperm}
-
-
 def kernels(xp: Any, support: Support, source: HostRandom) -> Kernels:
     """Returns the kernels of creation over ``xp``."""
-    return {**filled(xp, support), **random(xp, support, source)}
+    place = draws.place_of(xp, support)
+    return {**filled(xp, support), **ranges.kernels(place.upload, place.name), **draws.kernels(place, source)}

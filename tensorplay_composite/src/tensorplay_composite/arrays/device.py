@@ -141,6 +141,17 @@ class ArrayDevice(DeviceAPI):
 
         return numpy.array(array)
 
+    def from_buffer(self, buffer: Any, dtype: Any, shape: tuple[int, ...]) -> Any:
+        """Returns an array over the memory of a buffer, or over a copy where the module's arrays are no host memory."""
+        import numpy
+
+        host = numpy.frombuffer(buffer, dtype=dtype).reshape(shape)
+        return host if self.shares_memory_with_host else self.from_host(host, 0)
+
+    def from_dlpack(self, lender: Any) -> Any:
+        """Returns an array over memory that another library lends."""
+        return self.xp.from_dlpack(lender)
+
     def cast(self, array: Any, dtype: Any) -> Any:
         """Returns a new array in ``dtype``; complex to real drops the imaginary part."""
         return self._support.cast(array, dtype)
@@ -191,6 +202,10 @@ class ArrayDevice(DeviceAPI):
     def manual_seed(self, seed: int) -> None:
         """Seeds the device's random numbers."""
         self.random.manual_seed(seed)
+
+    def new_generator(self, seed: int) -> HostRandom:
+        """Returns random numbers apart from the device's own, which its kernels take as ``generator``."""
+        return HostRandom(seed)
 
     def get_rng_state(self, index: int) -> bytes:
         """Returns the state of the random numbers of device ``index``."""

@@ -12,7 +12,7 @@ from tensorplay_composite.arrays._support import Kernels, Support, dtype_name, q
 from tensorplay_core.errors import DTypeError
 
 
-def _first(xp: Any, *names: str) -> Any:
+def first(xp: Any, *names: str) -> Any:
     """Returns the first of ``names`` that the module has: the standard's spelling, then NumPy's older one."""
     for name in names:
         found = getattr(xp, name, None)
@@ -25,7 +25,7 @@ def _first(xp: Any, *names: str) -> Any:
 def arithmetic(xp: Any, support: Support) -> Kernels:
     """Kernels of arithmetic and comparison, and of ``where`` and ``clone``."""
     kind, cast, copy = support.kind, support.cast, support.copy
-    power = _first(xp, "pow", "power")
+    power = first(xp, "pow", "power")
     where, asarray = xp.where, xp.asarray
     either, both = xp.logical_or, xp.logical_and
 
@@ -95,7 +95,7 @@ def transcendental(xp: Any, support: Support) -> Kernels:
     kind, cast, single = support.kind, support.cast, support.single
     exp, where, asarray = xp.exp, xp.where, xp.asarray
     log, log1p_of_reals = xp.log, xp.log1p
-    angle = _first(xp, "atan2", "arctan2")
+    angle = first(xp, "atan2", "arctan2")
 
     def log1p(self: Any) -> Any:
         """Keeps the digits of small complex numbers: half the real one's of x (2 + x) + y², and i atan2(y, 1 + x)."""

@@ -127,6 +127,52 @@ class HostRandom:
             return numpy.asarray((real + 1j * imaginary) * math.sqrt(0.5), dtype=name)
         return numpy.asarray(generator.standard_normal(size, dtype="float64" if name == "float64" else "float32"))
 
+    def integers(self, low: int, high: int, size: tuple[int, ...], index: int) -> Any:
+        """Returns a NumPy array of int64, or of uint64 where the numbers need it, from ``low`` to ``high - 1``."""
+        dtype = "uint64" if high > 2**63 else "int64"
+        import numpy
+
+        return numpy.asarray(self.generator(index).integers(low, high, size, dtype=dtype))
+
+    def exponential(self, size: tuple[int, ...], name: str, index: int) -> Any:
+        """Returns a NumPy array of float32 or float64, exponential of the rate 1."""
+        import numpy
+
+        return numpy.asarray(self.generator(index).standard_exponential(size, dtype=name))
+
+    def hits(self, chances: Any, size: tuple[int, ...], name: str, index: int) -> Any:
+        """Returns a NumPy array of bool, true with the probabilities ``chances``, a number or an array."""
+        import numpy
+
+        return numpy.asarray(self.generator(index).random(size, dtype=name) < chances)
+
+    def picks(self, rows: Any, count: int, replacement: bool, index: int) -> Any:
+        """Returns ``count`` indices of each row of a NumPy array of float64, proportional to its elements.
+
+        Without replacement the index comes first whose exponential variable, of the element as its rate, is least:
+        Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006.
+        """
+        import numpy
+
+        generator = self.generator(index)
+        if not replacement:
+            with numpy.errstate(divide="ignore"):
+                waits = generator.standard_exponential(rows.shape) / rows
+            if count >= rows.shape[1]:
+                return numpy.argsort(waits, axis=1, kind="stable")
+            first = numpy.argpartition(waits, count - 1, axis=1)[:, :count]
+            order = numpy.argsort(numpy.take_along_axis(waits, first, 1), axis=1, kind="stable")
+            return numpy.take_along_axis(first, order, 1)
+        # One search in all rows: row i lies in [i, i + 1), and so do the numbers that are drawn for it.
+        count_of_rows, width = rows.shape
+        offsets = numpy.arange(count_of_rows, dtype="float64")[:, None]
+        ends = numpy.cumsum(rows, axis=1)
+        ends /= ends[:, -1:].copy()
+        ends += offsets
+        drawn = numpy.minimum(generator.random((count_of_rows, count)) + offsets, numpy.nextafter(offsets + 1, 0))
+        found = numpy.searchsorted(ends.reshape(-1), drawn.reshape(-1), side="right").reshape(drawn.shape)
+        return found - numpy.arange(count_of_rows)[:, None] * width
+
     def permutation(self, n: int, index: int) -> Any:
         """Returns a NumPy array of int64, a random order of 0 … n - 1."""
         return self.generator(index).permutation(n)

@@ -39,6 +39,11 @@ def log_softmax(self: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor
     return (x - F.log(F.exp(x).sum(dim, True))).to(self.dtype)
 
 
+def softmin(self: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+    """``softmax(-self)``."""
+    return F.softmax(-self, dim, dtype=dtype)
+
+
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``; a 1-d weight is one output feature whose dim disappears."""
     product = input @ (weight.transpose(0, 1) if weight.ndim == 2 else weight)

@@ -287,8 +287,7 @@ def save(tensor: Any, of: Node | None = None) -> Saved | None:
     cell = tensor._version
     if cell is None:
         cell = tensor._version = [0, False]
-    node = tensor._node
-    node = node if node is not of else None
+    node = tensor._node if of is None else None  # the edge of its own result is made when it is unpacked: no cycle
     saved: Saved = (tensor._array, tensor._type, node, cell, cell[0])
     if active.special:
         if STATE.get().packing.__class__ is tuple:
@@ -303,7 +302,7 @@ def save(tensor: Any, of: Node | None = None) -> Saved | None:
     return saved
 
 
-def unpack(saved: Saved, of: Node, name: str, graph: bool, own: bool = False) -> Tensor:
+def unpack(saved: Saved, of: Node, name: str, graph: bool, own: bool = False, index: int | None = None) -> Tensor:
     """Returns a saved tensor, after checking that nobody has written to it.
 
     Args:
@@ -312,6 +311,7 @@ def unpack(saved: Saved, of: Node, name: str, graph: bool, own: bool = False) ->
         name: the name of the input or result, for the message.
         graph: whether the tensor must carry its node, because the gradient is to be differentiated.
         own: whether it is the node's own result.
+        index: which of several results it is.
 
     Raises:
         AutogradError: the tensor was modified in place since it was saved.
@@ -323,7 +323,7 @@ def unpack(saved: Saved, of: Node, name: str, graph: bool, own: bool = False) ->
         elif cell[0] == DUAL:
             from tensorplay_core.tensor.dual import carry
 
-            carry(array[1], y := unpack(array[0], of, name, graph, own))
+            carry(array[1], y := unpack(array[0], of, name, graph, own, index))
             return y
         else:
             raise modified(saved, of, name)
@@ -332,7 +332,7 @@ def unpack(saved: Saved, of: Node, name: str, graph: bool, own: bool = False) ->
     y._type = type
     y._version = cell
     if own:
-        y._edge = of if graph else None
+        y._edge = None if not graph else of if index is None else Output(of, index, of.type[index], of.shape[index])
         if active.levels:
             from tensorplay_core.tensor.dual import carry_result
 

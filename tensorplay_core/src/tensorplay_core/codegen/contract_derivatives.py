@@ -45,7 +45,8 @@ from tensorplay_core.errors import ContractError, did_you_mean
 from tensorplay_core.types.schema import Argument, OpSchema
 
 NAME, NOT_DIFFERENTIABLE, OUTPUT_DIFFERENTIABILITY = "name", "not_differentiable", "output_differentiability"
-FIELDS = (NAME, NOT_DIFFERENTIABLE, OUTPUT_DIFFERENTIABILITY)
+TAKES_NONE = "takes_none"
+FIELDS = (NAME, NOT_DIFFERENTIABLE, OUTPUT_DIFFERENTIABILITY, TAKES_NONE)
 _DECLARED = frozenset({"not_differentiable", "non_differentiable"})  # as a formula; the second is PyTorch's spelling
 _SPELLINGS = {"axis": "dim", "keepdims": "keepdim", "input": "self"}
 
@@ -104,9 +105,20 @@ def read_derivative(record: Mapping, functions: dict[str, NativeFunction], vocab
         not_differentiable=(*declared, *also_declared),
         output_differentiability=flags,
         forward=forward,
+        takes_none=_takes_none(record),
         analysis=analysis,
         location=record.location,
     )
+
+
+def _takes_none(record: Mapping) -> bool:
+    value = record.get(TAKES_NONE)
+    if value is None:
+        return False
+    flag = value.truth if isinstance(value, Scalar) else None
+    if flag is None:
+        value.location.fail(f"`{TAKES_NONE}` is true or false")
+    return flag
 
 
 # the link to the operator

@@ -62,7 +62,7 @@ class NativeFunction:
         tags: free labels.
         aliases: further names of the same function.
         doc: one sentence or more, or an empty string.
-        python_module: the module of the public function (``nn``), or None.
+        python_module: the module of the public function (``nn``, ``linalg``), or None.
         formulas: what a pointwise operator computes, one formula for each result, from the record's ``math``.
         program: the same as steps, for emitters; None without ``math``.
         example: a session that doctest runs, or an empty string; ``tp`` is imported.
@@ -112,6 +112,18 @@ class NativeFunction:
         return self.qualified_name.removeprefix("tp::")
 
     @property
+    def short_name(self) -> str:
+        """The name in its own module: ``linalg_det`` of ``python_module: linalg`` is ``tp.linalg.det``."""
+        return self.name.removeprefix(f"{self.python_module}_")
+
+    @property
+    def place(self) -> str:
+        """The module that offers its function."""
+        if self.python_module == "nn":
+            return "tp.nn.functional"
+        return "tp" if self.short_name == self.name else f"tp.{self.python_module}"
+
+    @property
     def math(self) -> str | None:
         """The formulas as they were written, several with a semicolon between; None without ``math``."""
         return "; ".join(formula.text.text for formula in self.formulas) or None
@@ -137,6 +149,7 @@ class Derivative:
         not_differentiable: the tensor inputs that the record declares without a gradient.
         output_differentiability: one flag per output; where the record is silent, true for tensors.
         forward: forward-mode formulas, one per output.
+        takes_none: the gradient of a result that none reached is None in the formulas, not zeros.
         analysis: what the formulas read.
         location: where the record stands; for a symbolic one, the operator's.
         symbolic: nobody wrote it: it was found from the operator's ``math``.
@@ -150,6 +163,7 @@ class Derivative:
     analysis: Analysis = attrs.field(eq=False, repr=False)
     location: Location = attrs.field(eq=False, repr=False)
     symbolic: bool = False
+    takes_none: bool = False
 
     @property
     def schema(self) -> OpSchema:

@@ -17,7 +17,7 @@ Build = Callable[[Mapping[str, str]], list[str]]
 
 LOCALS = frozenset("ctryonwv") | {f"n{i}" for i in range(64)}
 """The locals of a fast path."""
-BUILTINS = frozenset({"AttributeError", "Exception", "len", "tuple"})
+BUILTINS = frozenset({"AttributeError", "Exception", "len", "list", "map", "tuple", "type"})
 
 
 def apart(

@@ -17,6 +17,8 @@ from tensorplay_core.types.schema import Argument, BaseType, Type
 NUMPY_NAMES = {"dim": "axis", "keepdim": "keepdims"}
 """Spellings that PyTorch takes too."""
 NOT_PROMOTED = ("condition",)
+BROADCASTING = ("broadcast", "bitwise", "clamp")
+"""Shape rules of operators whose tensors share a dtype, so that a number may stand for one of several."""
 _TENSOR = Type(BaseType.TENSOR)
 _PYTHON = {
     BaseType.TENSOR: "Tensor",
@@ -67,8 +69,8 @@ def takes_numbers(function: NativeFunction) -> bool:
     """Whether tensor arguments may be Python numbers: where there are two, and they share a dtype."""
     return (
         function.promote in ("default", "float", "bool")
-        and function.shape == "broadcast"
-        and len(promoted(function)) > 1
+        and function.shape in BROADCASTING
+        and sum(a.type.base is BaseType.TENSOR and a.name not in NOT_PROMOTED for a in function.schema.positional) > 1
     )
 
 
@@ -92,10 +94,10 @@ def annotation(function: NativeFunction, argument: Argument, *, numbers: bool = 
             base = f"{_PYTHON[argument.type.base]} | {base}"
     elif (
         numbers
-        and argument.type == _TENSOR
+        and argument.type.base is BaseType.TENSOR
         and argument.alias is None
         and takes_numbers(function)
-        and argument in promoted(function)
+        and (argument.type.is_optional or (argument in promoted(function) and len(promoted(function)) > 1))
     ):
         base = "Tensor | Number"
     return (

@@ -92,6 +92,16 @@ class DeviceAPI:
         """Returns a copy with memory of its own."""
         self._missing("copy")
 
+    # -- arrays: of other memory
+
+    def from_buffer(self, buffer: Any, dtype: Any, shape: tuple[int, ...]) -> Any:
+        """Returns an array over the memory of a bytearray or its like, in a native dtype. Optional."""
+        self._optional("from_buffer")
+
+    def from_dlpack(self, lender: Any) -> Any:
+        """Returns an array over memory that another library lends through DLPack. Optional."""
+        self._optional("from_dlpack")
+
     # -- arrays: with a default
 
     def freeze(self, array: Any) -> None:
@@ -166,6 +176,14 @@ class DeviceAPI:
         """Restores what :meth:`get_rng_state` returned; refuses anything else before it changes anything. Optional."""
         self._optional("set_rng_state")
 
+    def new_generator(self, seed: int) -> Any:
+        """Returns random numbers apart from the device's own, for ``tp.Generator``. Optional.
+
+        The object is what kernels get as ``generator``. It has ``state(index)`` and ``set_state(state, index)``, which
+        are as :meth:`get_rng_state` and :meth:`set_rng_state`.
+        """
+        self._optional("new_generator")
+
     # -- memory
 
     def memory_stats(self, index: int) -> dict[str, int]:
@@ -199,5 +217,5 @@ class DeviceAPI:
         self._optional("set_stream")
 
 
-ON_ARRAYS = ("as_array", "from_list", "from_host", "to_host", "cast", "copy", "to_list")
+ON_ARRAYS = ("as_array", "from_list", "from_host", "from_buffer", "from_dlpack", "to_host", "cast", "copy", "to_list")
 """The methods that make arrays or read their elements, so that the library must know which device is meant."""

@@ -17,7 +17,7 @@ from tensorplay_core.dispatch.device_api import ON_ARRAYS, DeviceAPI
 from tensorplay_core.errors import BackendError, TensorPlayError, fix
 
 _PASSES = (TensorPlayError, MemoryError, RecursionError)
-_OF_THE_DATA = {"from_list": (ValueError, OverflowError)}
+_OF_THE_DATA = {"from_list": (ValueError, OverflowError), "from_dlpack": (Exception,)}
 """What a method raises because of the data that it is given; its caller puts it into words."""
 _UNGUARDED = frozenset({"as_array", "may_alias"})
 """What the fast path calls, where a frame more is too much; where ``as_array`` fails a kernel's result is to blame."""

@@ -4,20 +4,52 @@
 from __future__ import annotations
 
 from tensorplay_core.ops import _generated_nodes_activation as activation_nodes
+from tensorplay_core.ops import _generated_nodes_attention as attention_nodes
+from tensorplay_core.ops import _generated_nodes_combination as combination_nodes
+from tensorplay_core.ops import _generated_nodes_convolution as convolution_nodes
 from tensorplay_core.ops import _generated_nodes_creation as creation_nodes
+from tensorplay_core.ops import _generated_nodes_dropout as dropout_nodes
+from tensorplay_core.ops import _generated_nodes_exponential as exponential_nodes
+from tensorplay_core.ops import _generated_nodes_factorization as factorization_nodes
 from tensorplay_core.ops import _generated_nodes_indexing as indexing_nodes
 from tensorplay_core.ops import _generated_nodes_linalg as linalg_nodes
+from tensorplay_core.ops import _generated_nodes_loss as loss_nodes
 from tensorplay_core.ops import _generated_nodes_nn as nn_nodes
+from tensorplay_core.ops import _generated_nodes_normalization as normalization_nodes
+from tensorplay_core.ops import _generated_nodes_padding as padding_nodes
 from tensorplay_core.ops import _generated_nodes_pointwise as pointwise_nodes
+from tensorplay_core.ops import _generated_nodes_pooling as pooling_nodes
+from tensorplay_core.ops import _generated_nodes_random as random_nodes
 from tensorplay_core.ops import _generated_nodes_reduction as reduction_nodes
+from tensorplay_core.ops import _generated_nodes_rounding as rounding_nodes
+from tensorplay_core.ops import _generated_nodes_scan as scan_nodes
+from tensorplay_core.ops import _generated_nodes_sorting as sorting_nodes
+from tensorplay_core.ops import _generated_nodes_statistics as statistics_nodes
+from tensorplay_core.ops import _generated_nodes_trigonometry as trigonometry_nodes
 from tensorplay_core.ops import _generated_nodes_view as view_nodes
 from tensorplay_core.ops import _generated_schemas_activation as activation
+from tensorplay_core.ops import _generated_schemas_attention as attention
+from tensorplay_core.ops import _generated_schemas_combination as combination
+from tensorplay_core.ops import _generated_schemas_convolution as convolution
 from tensorplay_core.ops import _generated_schemas_creation as creation
+from tensorplay_core.ops import _generated_schemas_dropout as dropout
+from tensorplay_core.ops import _generated_schemas_exponential as exponential
+from tensorplay_core.ops import _generated_schemas_factorization as factorization
 from tensorplay_core.ops import _generated_schemas_indexing as indexing
 from tensorplay_core.ops import _generated_schemas_linalg as linalg
+from tensorplay_core.ops import _generated_schemas_loss as loss
 from tensorplay_core.ops import _generated_schemas_nn as nn
+from tensorplay_core.ops import _generated_schemas_normalization as normalization
+from tensorplay_core.ops import _generated_schemas_padding as padding
 from tensorplay_core.ops import _generated_schemas_pointwise as pointwise
+from tensorplay_core.ops import _generated_schemas_pooling as pooling
+from tensorplay_core.ops import _generated_schemas_random as random
 from tensorplay_core.ops import _generated_schemas_reduction as reduction
+from tensorplay_core.ops import _generated_schemas_rounding as rounding
+from tensorplay_core.ops import _generated_schemas_scan as scan
+from tensorplay_core.ops import _generated_schemas_sorting as sorting
+from tensorplay_core.ops import _generated_schemas_statistics as statistics
+from tensorplay_core.ops import _generated_schemas_trigonometry as trigonometry
 from tensorplay_core.ops import _generated_schemas_view as view
 
 NODES = (
@@ -30,22 +62,89 @@ NODES = (
     (activation.SELU, activation_nodes.SeluBackward),
     (activation.HARDSIGMOID, activation_nodes.HardsigmoidBackward),
     (activation.HARDSWISH, activation_nodes.HardswishBackward),
+    (activation.HARDTANH, activation_nodes.HardtanhBackward),
+    (activation.RELU6, activation_nodes.Relu6Backward),
+    (activation.THRESHOLD, activation_nodes.ThresholdBackward),
+    (activation.CELU, activation_nodes.CeluBackward),
+    (activation.HARDSHRINK, activation_nodes.HardshrinkBackward),
+    (activation.SOFTSHRINK, activation_nodes.SoftshrinkBackward),
+    (activation.TANHSHRINK, activation_nodes.TanhshrinkBackward),
+    (activation.LOG_SIGMOID, activation_nodes.LogSigmoidBackward),
+    (activation.GELU, activation_nodes.GeluBackward),
+    (activation.GELU_BACKWARD, activation_nodes.GeluBackwardBackward),
+    (attention._EMBEDDING, attention_nodes._EmbeddingBackward),
+    (attention.EMBEDDING_DENSE_BACKWARD, attention_nodes.EmbeddingDenseBackwardBackward),
+    (attention._ATTENTION, attention_nodes._AttentionBackward),
+    (attention._ATTENTION_BACKWARD, attention_nodes._AttentionBackwardBackward),
+    (combination.LERP, combination_nodes.LerpBackward),
+    (combination.ADDCMUL, combination_nodes.AddcmulBackward),
+    (combination.ADDCDIV, combination_nodes.AddcdivBackward),
+    (combination.RSUB, combination_nodes.RsubBackward),
+    (convolution.CONVOLUTION, convolution_nodes.ConvolutionBackward),
+    (convolution.CONVOLUTION_BACKWARD, convolution_nodes.ConvolutionBackwardBackward),
     (creation._TO_COPY, creation_nodes._ToCopyBackward),
     (creation.COPY_, creation_nodes.CopyBackward),
     (creation.FILL_, creation_nodes.FillBackward),
     (creation.ZERO_, creation_nodes.ZeroBackward),
+    (dropout.NATIVE_DROPOUT, dropout_nodes.NativeDropoutBackward),
+    (dropout.NATIVE_DROPOUT_BACKWARD, dropout_nodes.NativeDropoutBackwardBackward),
+    (exponential.EXP2, exponential_nodes.Exp2Backward),
+    (exponential.LOG2, exponential_nodes.Log2Backward),
+    (exponential.LOG10, exponential_nodes.Log10Backward),
+    (exponential.LOGADDEXP, exponential_nodes.LogaddexpBackward),
+    (exponential.XLOGY, exponential_nodes.XlogyBackward),
+    (exponential.ERF, exponential_nodes.ErfBackward),
+    (exponential.ERFC, exponential_nodes.ErfcBackward),
+    (exponential.LOGIT, exponential_nodes.LogitBackward),
+    (exponential.SINC, exponential_nodes.SincBackward),
+    (factorization.LINALG_CHOLESKY, factorization_nodes.LinalgCholeskyBackward),
+    (factorization.LINALG_CHOLESKY_EX, factorization_nodes.LinalgCholeskyExBackward),
+    (factorization.LINALG_SOLVE, factorization_nodes.LinalgSolveBackward),
+    (factorization.LINALG_SOLVE_TRIANGULAR, factorization_nodes.LinalgSolveTriangularBackward),
+    (factorization.LINALG_INV, factorization_nodes.LinalgInvBackward),
+    (factorization.LINALG_DET, factorization_nodes.LinalgDetBackward),
+    (factorization.LINALG_SLOGDET, factorization_nodes.LinalgSlogdetBackward),
+    (factorization.LINALG_EIGH, factorization_nodes.LinalgEighBackward),
+    (factorization.LINALG_EIGVALSH, factorization_nodes.LinalgEigvalshBackward),
+    (factorization.LINALG_SVD, factorization_nodes.LinalgSvdBackward),
+    (factorization.LINALG_SVDVALS, factorization_nodes.LinalgSvdvalsBackward),
+    (factorization.LINALG_QR, factorization_nodes.LinalgQrBackward),
+    (factorization.LINALG_PINV_ATOL_RTOL_FLOAT, factorization_nodes.LinalgPinvAtolRtolFloatBackward),
     (indexing.INDEX, indexing_nodes.IndexBackward),
     (indexing.INDEX_BACKWARD, indexing_nodes.IndexBackwardBackward),
     (indexing.SELECT_BACKWARD, indexing_nodes.SelectBackwardBackward),
     (indexing.SLICE_BACKWARD, indexing_nodes.SliceBackwardBackward),
     (indexing.INDEX_PUT_, indexing_nodes.IndexPutBackward),
+    (indexing.SCATTER_REDUCE_TWO, indexing_nodes.ScatterReduceTwoBackward),
     (linalg.MATMUL, linalg_nodes.MatmulBackward),
+    (linalg.MM, linalg_nodes.MmBackward),
+    (linalg.BMM, linalg_nodes.BmmBackward),
+    (linalg.MV, linalg_nodes.MvBackward),
+    (linalg.DOT, linalg_nodes.DotBackward),
+    (linalg.VDOT, linalg_nodes.VdotBackward),
+    (linalg.OUTER, linalg_nodes.OuterBackward),
+    (linalg.ADDMM, linalg_nodes.AddmmBackward),
+    (linalg.BADDBMM, linalg_nodes.BaddbmmBackward),
+    (linalg.ADDMV, linalg_nodes.AddmvBackward),
+    (linalg.TRIL, linalg_nodes.TrilBackward),
+    (linalg.TRIU, linalg_nodes.TriuBackward),
+    (linalg.CDIST, linalg_nodes.CdistBackward),
+    (linalg._CDIST_BACKWARD, linalg_nodes._CdistBackwardBackward),
+    (loss._BINARY_CROSS_ENTROPY, loss_nodes._BinaryCrossEntropyBackward),
+    (loss._CROSS_ENTROPY, loss_nodes._CrossEntropyBackward),
+    (loss._CROSS_ENTROPY_BACKWARD, loss_nodes._CrossEntropyBackwardBackward),
     (nn.SOFTMAX, nn_nodes.SoftmaxBackward),
     (nn.LOG_SOFTMAX, nn_nodes.LogSoftmaxBackward),
+    (normalization._STANDARDIZE, normalization_nodes._StandardizeBackward),
+    (normalization._STANDARDIZE_BACKWARD, normalization_nodes._StandardizeBackwardBackward),
+    (padding.CONSTANT_PAD_ND, padding_nodes.ConstantPadNdBackward),
+    (padding.IM2COL, padding_nodes.Im2colBackward),
+    (padding.COL2IM, padding_nodes.Col2imBackward),
     (pointwise.ADD, pointwise_nodes.AddBackward),
     (pointwise.SUB, pointwise_nodes.SubBackward),
     (pointwise.MUL, pointwise_nodes.MulBackward),
     (pointwise.DIV, pointwise_nodes.DivBackward),
+    (pointwise.DIV_TENSOR_MODE, pointwise_nodes.DivTensorModeBackward),
     (pointwise.POW, pointwise_nodes.PowBackward),
     (pointwise.NEG, pointwise_nodes.NegBackward),
     (pointwise.ABS, pointwise_nodes.AbsBackward),
@@ -69,10 +168,79 @@ NODES = (
     (pointwise.REAL, pointwise_nodes.RealBackward),
     (pointwise.WHERE, pointwise_nodes.WhereBackward),
     (pointwise.CLONE, pointwise_nodes.CloneBackward),
+    (pooling.MAX_POOL2D, pooling_nodes.MaxPool2dBackward),
+    (pooling.MAX_POOL2D_WITH_INDICES, pooling_nodes.MaxPool2dWithIndicesBackward),
+    (pooling.MAX_POOL2D_BACKWARD, pooling_nodes.MaxPool2dBackwardBackward),
+    (pooling.MAX_POOL3D, pooling_nodes.MaxPool3dBackward),
+    (pooling.MAX_POOL3D_WITH_INDICES, pooling_nodes.MaxPool3dWithIndicesBackward),
+    (pooling.MAX_POOL3D_BACKWARD, pooling_nodes.MaxPool3dBackwardBackward),
+    (pooling.AVG_POOL2D, pooling_nodes.AvgPool2dBackward),
+    (pooling.AVG_POOL2D_BACKWARD, pooling_nodes.AvgPool2dBackwardBackward),
+    (pooling.AVG_POOL3D, pooling_nodes.AvgPool3dBackward),
+    (pooling.AVG_POOL3D_BACKWARD, pooling_nodes.AvgPool3dBackwardBackward),
+    (random.NORMAL_TENSOR_FLOAT, random_nodes.NormalTensorFloatBackward),
+    (random.NORMAL_FLOAT_TENSOR, random_nodes.NormalFloatTensorBackward),
+    (random.NORMAL_TENSOR_TENSOR, random_nodes.NormalTensorTensorBackward),
+    (random.BERNOULLI, random_nodes.BernoulliBackward),
+    (random.BERNOULLI_P, random_nodes.BernoulliPBackward),
+    (random.UNIFORM_, random_nodes.UniformBackward),
+    (random.NORMAL_, random_nodes.NormalBackward),
+    (random.BERNOULLI__TENSOR, random_nodes.BernoulliTensorBackward),
+    (random.BERNOULLI__FLOAT, random_nodes.BernoulliFloatBackward),
+    (random.EXPONENTIAL_, random_nodes.ExponentialBackward),
+    (random.GEOMETRIC_, random_nodes.GeometricBackward),
+    (random.RANDOM__FROM, random_nodes.RandomFromBackward),
+    (random.RANDOM__TO, random_nodes.RandomToBackward),
+    (random.RANDOM_, random_nodes.RandomBackward),
     (reduction.SUM, reduction_nodes.SumBackward),
     (reduction.MEAN, reduction_nodes.MeanBackward),
     (reduction.MAX, reduction_nodes.MaxBackward),
     (reduction.MAX_DIM, reduction_nodes.MaxDimBackward),
+    (reduction.MIN, reduction_nodes.MinBackward),
+    (reduction.MIN_DIM, reduction_nodes.MinDimBackward),
+    (reduction.AMAX, reduction_nodes.AmaxBackward),
+    (reduction.AMIN, reduction_nodes.AminBackward),
+    (reduction.PROD, reduction_nodes.ProdBackward),
+    (reduction.NANSUM, reduction_nodes.NansumBackward),
+    (reduction.LOGSUMEXP, reduction_nodes.LogsumexpBackward),
+    (rounding.FLOOR, rounding_nodes.FloorBackward),
+    (rounding.CEIL, rounding_nodes.CeilBackward),
+    (rounding.TRUNC, rounding_nodes.TruncBackward),
+    (rounding.ROUND, rounding_nodes.RoundBackward),
+    (rounding.ROUND_DECIMALS, rounding_nodes.RoundDecimalsBackward),
+    (rounding.FRAC, rounding_nodes.FracBackward),
+    (rounding.SIGN, rounding_nodes.SignBackward),
+    (rounding.REMAINDER, rounding_nodes.RemainderBackward),
+    (rounding.FMOD, rounding_nodes.FmodBackward),
+    (rounding.CLAMP, rounding_nodes.ClampBackward),
+    (rounding.CLAMP_MIN, rounding_nodes.ClampMinBackward),
+    (rounding.CLAMP_MAX, rounding_nodes.ClampMaxBackward),
+    (rounding.NAN_TO_NUM, rounding_nodes.NanToNumBackward),
+    (rounding.COPYSIGN, rounding_nodes.CopysignBackward),
+    (scan.CUMSUM, scan_nodes.CumsumBackward),
+    (scan.CUMPROD, scan_nodes.CumprodBackward),
+    (scan.LOGCUMSUMEXP, scan_nodes.LogcumsumexpBackward),
+    (scan.CUMMAX, scan_nodes.CummaxBackward),
+    (scan.CUMMIN, scan_nodes.CumminBackward),
+    (sorting.SORT, sorting_nodes.SortBackward),
+    (sorting.TOPK, sorting_nodes.TopkBackward),
+    (statistics.VAR_CORRECTION, statistics_nodes.VarCorrectionBackward),
+    (statistics.STD_CORRECTION, statistics_nodes.StdCorrectionBackward),
+    (statistics.NORM, statistics_nodes.NormBackward),
+    (statistics.MEDIAN, statistics_nodes.MedianBackward),
+    (trigonometry.TAN, trigonometry_nodes.TanBackward),
+    (trigonometry.ASIN, trigonometry_nodes.AsinBackward),
+    (trigonometry.ACOS, trigonometry_nodes.AcosBackward),
+    (trigonometry.ATAN, trigonometry_nodes.AtanBackward),
+    (trigonometry.SINH, trigonometry_nodes.SinhBackward),
+    (trigonometry.COSH, trigonometry_nodes.CoshBackward),
+    (trigonometry.ASINH, trigonometry_nodes.AsinhBackward),
+    (trigonometry.ACOSH, trigonometry_nodes.AcoshBackward),
+    (trigonometry.ATANH, trigonometry_nodes.AtanhBackward),
+    (trigonometry.ATAN2, trigonometry_nodes.Atan2Backward),
+    (trigonometry.HYPOT, trigonometry_nodes.HypotBackward),
+    (trigonometry.DEG2RAD, trigonometry_nodes.Deg2radBackward),
+    (trigonometry.RAD2DEG, trigonometry_nodes.Rad2degBackward),
     (view.RESHAPE, view_nodes.ReshapeBackward),
     (view.PERMUTE, view_nodes.PermuteBackward),
     (view.TRANSPOSE, view_nodes.TransposeBackward),
@@ -91,4 +259,6 @@ NODES = (
     (view.SLICE_SCATTER, view_nodes.SliceScatterBackward),
     (view.DIAGONAL_SCATTER, view_nodes.DiagonalScatterBackward),
     (view.AS_STRIDED_SCATTER, view_nodes.AsStridedScatterBackward),
+    (view.ROLL, view_nodes.RollBackward),
+    (view.UNFOLD, view_nodes.UnfoldBackward),
 )

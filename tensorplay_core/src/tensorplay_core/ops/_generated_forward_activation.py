@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from tensorplay_core.ops import _generated_functional as F
-from tensorplay_core.ops.forward_rules import Generated
+from tensorplay_core.ops.forward_rules import Generated, conjugate
 
 
 def softplus_tangent(tangents: Any, result: Any, self: Any, beta: Any, threshold: Any) -> Any:
@@ -116,6 +116,88 @@ def hardswish_tangent(tangents: Any, result: Any, self: Any) -> Any:
     return F.where(self <= -3, 0, F.where(self >= 3, self_t, self_t * (self / 3 + 1 / 2)))
 
 
+def hardtanh_tangent(tangents: Any, result: Any, self: Any, min_val: Any, max_val: Any) -> Any:
+    """The tangent, from the gradients, of ``hardtanh``.
+
+    result: where(self <= min_val, 0, where(self >= max_val, 0, self_t))
+
+    """
+    self_t, = tangents
+    return F.where(self <= min_val, 0, F.where(self >= max_val, 0, self_t))
+
+
+def relu6_tangent(tangents: Any, result: Any, self: Any) -> Any:
+    """The tangent, from the gradients, of ``relu6``.
+
+    result: where(self <= 0, 0, where(self >= 6, 0, self_t))
+
+    """
+    self_t, = tangents
+    return F.where(self <= 0, 0, F.where(self >= 6, 0, self_t))
+
+
+def threshold_tangent(tangents: Any, result: Any, self: Any, threshold: Any, value: Any) -> Any:
+    """The tangent, from the gradients, of ``threshold``.
+
+    result: where(self <= threshold, 0, self_t)
+
+    """
+    self_t, = tangents
+    return F.where(self <= threshold, 0, self_t)
+
+
+def celu_tangent(tangents: Any, result: Any, self: Any, alpha: Any) -> Any:
+    """The tangent, from the gradients, of ``celu``.
+
+    result: where(self > 0, self_t, self_t * exp(where(self > 0, 0, self) / alpha))
+
+    """
+    self_t, = tangents
+    shared_0 = self > 0
+    return F.where(shared_0, self_t, self_t * F.exp(F.where(shared_0, 0, self) / alpha))
+
+
+def hardshrink_tangent(tangents: Any, result: Any, self: Any, lambd: Any) -> Any:
+    """The tangent, from the gradients, of ``hardshrink``.
+
+    result: where(self < -lambd, self_t, where(self <= lambd, 0, self_t))
+
+    """
+    self_t, = tangents
+    return F.where(self < -lambd, self_t, F.where(self <= lambd, 0, self_t))
+
+
+def softshrink_tangent(tangents: Any, result: Any, self: Any, lambd: Any) -> Any:
+    """The tangent, from the gradients, of ``softshrink``.
+
+    result: where(self < -lambd, self_t, where(self <= lambd, 0, self_t))
+
+    """
+    self_t, = tangents
+    return F.where(self < -lambd, self_t, F.where(self <= lambd, 0, self_t))
+
+
+def tanhshrink_tangent(tangents: Any, result: Any, self: Any) -> Any:
+    """The tangent, from the gradients, of ``tanhshrink``.
+
+    result: self_t * conjugate(tanh(self) * tanh(self))
+
+    """
+    self_t, = tangents
+    shared_0 = F.tanh(self)
+    return self_t * conjugate(shared_0 * shared_0)
+
+
+def log_sigmoid_tangent(tangents: Any, result: Any, self: Any) -> Any:
+    """The tangent, from the gradients, of ``log_sigmoid``.
+
+    result: self_t * conjugate(sigmoid(-self))
+
+    """
+    self_t, = tangents
+    return self_t * conjugate(F.sigmoid(-self))
+
+
 RULES: dict[str, Generated] = {
     "softplus": Generated("elementwise", ("self",), softplus_tangent),
     "silu": Generated("elementwise", ("self",), silu_tangent),
@@ -126,4 +208,12 @@ RULES: dict[str, Generated] = {
     "selu": Generated("elementwise", ("self",), selu_tangent),
     "hardsigmoid": Generated("elementwise", ("self",), hardsigmoid_tangent),
     "hardswish": Generated("elementwise", ("self",), hardswish_tangent),
+    "hardtanh": Generated("elementwise", ("self",), hardtanh_tangent),
+    "relu6": Generated("elementwise", ("self",), relu6_tangent),
+    "threshold": Generated("elementwise", ("self",), threshold_tangent),
+    "celu": Generated("elementwise", ("self",), celu_tangent),
+    "hardshrink": Generated("elementwise", ("self",), hardshrink_tangent),
+    "softshrink": Generated("elementwise", ("self",), softshrink_tangent),
+    "tanhshrink": Generated("elementwise", ("self",), tanhshrink_tangent),
+    "log_sigmoid": Generated("elementwise", ("self",), log_sigmoid_tangent),
 }

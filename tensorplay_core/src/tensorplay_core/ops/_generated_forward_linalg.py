@@ -6,6 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 from tensorplay_core.ops import _generated_functional as F
+from tensorplay_core.ops._generated_schemas_linalg import (
+    TRIL,
+    TRIU,
+)
+from tensorplay_core.ops.call import call
 from tensorplay_core.ops.forward_rules import Generated, total
 
 
@@ -22,6 +27,112 @@ def matmul_tangent(tangents: Any, result: Any, self: Any, other: Any) -> Any:
     )
 
 
+def mm_tangent(tangents: Any, result: Any, self: Any, mat2: Any) -> Any:
+    """The tangent of ``mm``.
+
+    result: mm(self_t, mat2) + mm(self, mat2_t)
+
+    """
+    self_t, mat2_t = tangents
+    return total(
+        None if self_t is None else F.mm(self_t, mat2),
+        None if mat2_t is None else F.mm(self, mat2_t),
+    )
+
+
+def bmm_tangent(tangents: Any, result: Any, self: Any, mat2: Any) -> Any:
+    """The tangent of ``bmm``.
+
+    result: bmm(self_t, mat2) + bmm(self, mat2_t)
+
+    """
+    self_t, mat2_t = tangents
+    return total(
+        None if self_t is None else F.bmm(self_t, mat2),
+        None if mat2_t is None else F.bmm(self, mat2_t),
+    )
+
+
+def mv_tangent(tangents: Any, result: Any, self: Any, vec: Any) -> Any:
+    """The tangent of ``mv``.
+
+    result: mv(self_t, vec) + mv(self, vec_t)
+
+    """
+    self_t, vec_t = tangents
+    return total(
+        None if self_t is None else F.mv(self_t, vec),
+        None if vec_t is None else F.mv(self, vec_t),
+    )
+
+
+def dot_tangent(tangents: Any, result: Any, self: Any, tensor: Any) -> Any:
+    """The tangent of ``dot``.
+
+    result: dot(self_t, tensor) + dot(self, tensor_t)
+
+    """
+    self_t, tensor_t = tangents
+    return total(
+        None if self_t is None else F.dot(self_t, tensor),
+        None if tensor_t is None else F.dot(self, tensor_t),
+    )
+
+
+def vdot_tangent(tangents: Any, result: Any, self: Any, other: Any) -> Any:
+    """The tangent of ``vdot``.
+
+    result: vdot(self_t, other) + vdot(self, other_t)
+
+    """
+    self_t, other_t = tangents
+    return total(
+        None if self_t is None else F.vdot(self_t, other),
+        None if other_t is None else F.vdot(self, other_t),
+    )
+
+
+def outer_tangent(tangents: Any, result: Any, self: Any, vec2: Any) -> Any:
+    """The tangent of ``outer``.
+
+    result: outer(self_t, vec2) + outer(self, vec2_t)
+
+    """
+    self_t, vec2_t = tangents
+    return total(
+        None if self_t is None else F.outer(self_t, vec2),
+        None if vec2_t is None else F.outer(self, vec2_t),
+    )
+
+
+def tril_tangent(tangents: Any, result: Any, self: Any, diagonal: Any) -> Any:
+    """The tangent, by the operator itself, of ``tril``.
+
+    result: tril(self_t, ...)
+
+    """
+    self_t, = tangents
+    return call(TRIL, (self_t, diagonal))
+
+
+def triu_tangent(tangents: Any, result: Any, self: Any, diagonal: Any) -> Any:
+    """The tangent, by the operator itself, of ``triu``.
+
+    result: triu(self_t, ...)
+
+    """
+    self_t, = tangents
+    return call(TRIU, (self_t, diagonal))
+
+
 RULES: dict[str, Generated] = {
     "matmul": Generated("result", ("self", "other"), matmul_tangent),
+    "mm": Generated("result", ("self", "mat2"), mm_tangent),
+    "bmm": Generated("result", ("self", "mat2"), bmm_tangent),
+    "mv": Generated("result", ("self", "vec"), mv_tangent),
+    "dot": Generated("result", ("self", "tensor"), dot_tangent),
+    "vdot": Generated("result", ("self", "other"), vdot_tangent),
+    "outer": Generated("result", ("self", "vec2"), outer_tangent),
+    "tril": Generated("linear", ("self",), tril_tangent),
+    "triu": Generated("linear", ("self",), triu_tangent),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tensorplay_core.ops import helpers as H
 from tensorplay_core.ops._generated_schemas_reduction import (
     MEAN,
     SUM,
@@ -33,7 +34,33 @@ def mean_tangent(tangents: Any, result: Any, self: Any, dim: Any, keepdim: Any, 
     return call(MEAN, (self_t, dim, keepdim), {"dtype": dtype})
 
 
+def max_dim_tangent(tangents: Any, result: Any, self: Any, dim: Any, keepdim: Any) -> Any:
+    """The tangent of ``max.dim``.
+
+    values: selected_forward(self_t, indices, dim, keepdim)
+
+    """
+    self_t, = tangents
+    values, indices = result
+    values_t = H.selected_forward(self_t, indices, dim, keepdim)
+    return values_t, None
+
+
+def min_dim_tangent(tangents: Any, result: Any, self: Any, dim: Any, keepdim: Any) -> Any:
+    """The tangent of ``min.dim``.
+
+    values: selected_forward(self_t, indices, dim, keepdim)
+
+    """
+    self_t, = tangents
+    values, indices = result
+    values_t = H.selected_forward(self_t, indices, dim, keepdim)
+    return values_t, None
+
+
 RULES: dict[str, Generated] = {
     "sum": Generated("linear", ("self",), sum_tangent),
     "mean": Generated("linear", ("self",), mean_tangent),
+    "max.dim": Generated("result", ("self",), max_dim_tangent),
+    "min.dim": Generated("result", ("self",), min_dim_tangent),
 }

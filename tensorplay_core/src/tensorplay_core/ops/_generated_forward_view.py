@@ -10,6 +10,7 @@ from tensorplay_core.ops._generated_schemas_view import (
     CAT,
     DIAGONAL_SCATTER,
     FLIP,
+    ROLL,
     SELECT_SCATTER,
     SLICE_SCATTER,
 )
@@ -94,6 +95,16 @@ def as_strided_scatter_tangent(
     return call(AS_STRIDED_SCATTER, (filled(self_t, self), filled(src_t, src), size, stride, storage_offset))
 
 
+def roll_tangent(tangents: Any, result: Any, self: Any, shifts: Any, dims: Any) -> Any:
+    """The tangent, by the operator itself, of ``roll``.
+
+    result: roll(self_t, ...)
+
+    """
+    self_t, = tangents
+    return call(ROLL, (self_t, shifts, dims))
+
+
 RULES: dict[str, Generated] = {
     "cat": Generated("linear", ("tensors",), cat_tangent),
     "flip": Generated("linear", ("self",), flip_tangent),
@@ -101,4 +112,5 @@ RULES: dict[str, Generated] = {
     "slice_scatter": Generated("linear", ("self", "src"), slice_scatter_tangent),
     "diagonal_scatter": Generated("linear", ("self", "src"), diagonal_scatter_tangent),
     "as_strided_scatter": Generated("linear", ("self", "src"), as_strided_scatter_tangent),
+    "roll": Generated("linear", ("self",), roll_tangent),
 }

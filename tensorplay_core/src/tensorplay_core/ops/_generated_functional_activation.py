@@ -9,18 +9,31 @@ from tensorplay_core.autograd.node import next_number
 from tensorplay_core.dispatch import active
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.ops._generated_schemas_activation import (
+    CELU,
     ELU,
+    GELU,
+    GELU_BACKWARD,
+    GLU,
+    HARDSHRINK,
     HARDSIGMOID,
     HARDSWISH,
+    HARDTANH,
     LEAKY_RELU,
+    LOG_SIGMOID,
     MISH,
+    PRELU,
+    RELU6,
     SELU,
     SILU,
     SOFTPLUS,
+    SOFTSHRINK,
     SOFTSIGN,
+    TANHSHRINK,
+    THRESHOLD,
 )
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
+from tensorplay_core.ops.frontend import second_name
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import version_of
 
@@ -64,7 +77,11 @@ def softplus(input: Tensor, beta: Number = 1, threshold: Number = 20, *, out: Te
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
-                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]), beta, threshold)
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    beta,
+                    threshold,
+                )
             else:
                 y._edge = None
                 if active.inference and STATE.get().inference:
@@ -300,7 +317,10 @@ def leaky_relu(input: Tensor, negative_slope: Number = 0.01, *, out: Tensor | No
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
-                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]), negative_slope)
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    negative_slope,
+                )
             else:
                 y._edge = None
                 if active.inference and STATE.get().inference:
@@ -451,3 +471,416 @@ def hardswish(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(HARDSWISH, (input,), None, out)  # type: ignore[no-any-return]
+
+
+def hardtanh(input: Tensor, min_val: Number = -1, max_val: Number = 1, *, out: Tensor | None = None) -> Tensor:
+    """tp.nn.functional.hardtanh(input, min_val=-1, max_val=1, *, out=None) -> Tensor
+
+    Each element, but not below ``min_val`` nor above ``max_val``; the slope is 0 at the bounds.
+
+    Formula:
+        minimum(maximum(self, min_val), max_val)
+
+    Gradients:
+        self: where(self <= min_val, 0, where(self >= max_val, 0, grad))
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.hardtanh(tp.tensor([-2.0, 0.5, 3.0]))
+        tensor([-1.0000,  0.5000,  1.0000])
+
+    """
+    return call(HARDTANH, (input, min_val, max_val), None, out)  # type: ignore[no-any-return]
+
+
+def relu6(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """tp.nn.functional.relu6(input, *, out=None) -> Tensor
+
+    Each element, but not below 0 nor above 6; the slope is 0 at the bounds.
+
+    Formula:
+        minimum(maximum(self, 0), 6)
+
+    Gradients:
+        self: where(self <= 0, 0, where(self >= 6, 0, grad))
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.relu6(tp.tensor([-2.0, 0.5, 8.0]))
+        tensor([0.0000, 0.5000, 6.0000])
+
+    """
+    try:
+        t = input._type
+        if out is None and not active.special:
+            r = t.k_relu6(input._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._edge = n = RELU6.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]),)
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(RELU6, (input,), None, out)  # type: ignore[no-any-return]
+
+
+def threshold(input: Tensor, threshold: Number, value: Number, *, out: Tensor | None = None) -> Tensor:
+    """tp.threshold(input, threshold, value, *, out=None) -> Tensor
+
+    Each element where it is above ``threshold``, ``value`` elsewhere.
+
+    Formula:
+        where(self <= threshold, value, self)
+
+    Gradients:
+        self: where(self <= threshold, 0, grad)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.threshold(tp.tensor([-2.0, 0.5, 3.0]), 1.0, 20.0)
+        tensor([20., 20.,  3.])
+
+    """
+    try:
+        t = input._type
+        if out is None and not active.special:
+            r = t.k_threshold(input._array, threshold, value)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._edge = n = THRESHOLD.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]), threshold)
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(THRESHOLD, (input, threshold, value), None, out)  # type: ignore[no-any-return]
+
+
+def celu(input: Tensor, alpha: Number = 1.0, *, out: Tensor | None = None) -> Tensor:
+    """tp.celu(input, alpha=1.0, *, out=None) -> Tensor
+
+    ``x`` where it is positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere: a smooth :func:`elu` for every
+    ``alpha``.
+
+    Integers and bool compute in the default float dtype.
+
+    Formula:
+        where(self > 0, self, alpha * expm1(self / alpha))
+
+    Gradients:
+        self: where(self > 0, grad, grad * exp(where(self > 0, 0, self) / alpha))
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.celu(tp.tensor([-1.0, 0.5]), alpha=2.0)
+        tensor([-0.7869,  0.5000])
+
+    """
+    return call(CELU, (input, alpha), None, out)  # type: ignore[no-any-return]
+
+
+def hardshrink(input: Tensor, lambd: Number = 0.5, *, out: Tensor | None = None) -> Tensor:
+    """tp.hardshrink(input, lambd=0.5, *, out=None) -> Tensor
+
+    0 where ``x`` lies between ``-lambd`` and ``lambd``, ``x`` elsewhere.
+
+    Integers and bool compute in the default float dtype.
+
+    Formula:
+        where(self < -lambd, self, where(self <= lambd, 0, self))
+
+    Gradients:
+        self: where(self < -lambd, grad, where(self <= lambd, 0, grad))
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.hardshrink(tp.tensor([-2.0, 0.25, 0.5, 3.0]))
+        tensor([-2.,  0.,  0.,  3.])
+
+    """
+    return call(HARDSHRINK, (input, lambd), None, out)  # type: ignore[no-any-return]
+
+
+def softshrink(input: Tensor, lambd: Number = 0.5, *, out: Tensor | None = None) -> Tensor:
+    """tp.nn.functional.softshrink(input, lambd=0.5, *, out=None) -> Tensor
+
+    ``x`` moved towards 0 by ``lambd``; 0 where it would get to the other side.
+
+    Integers and bool compute in the default float dtype.
+
+    Formula:
+        where(self > lambd, self - lambd, where(self < -lambd, self + lambd, self * 0))
+
+    Gradients:
+        self: where(self < -lambd, grad, where(self <= lambd, 0, grad))
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.softshrink(tp.tensor([-2.0, 0.25, 3.0]))
+        tensor([-1.5000,  0.0000,  2.5000])
+
+    """
+    return call(SOFTSHRINK, (input, lambd), None, out)  # type: ignore[no-any-return]
+
+
+def tanhshrink(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """tp.nn.functional.tanhshrink(input, *, out=None) -> Tensor
+
+    ``x - tanh(x)``.
+
+    Integers and bool compute in the default float dtype.
+
+    Formula:
+        self - tanh(self)
+
+    Gradients:
+        self: grad * (tanh(self) * tanh(self))
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.tanhshrink(tp.tensor([-1.0, 0.0, 2.0]))
+        tensor([-0.2384,  0.0000,  1.0360])
+
+    """
+    try:
+        t = input._type
+        if out is None and not active.special:
+            r = t.k_tanhshrink(input._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.float_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._edge = n = TANHSHRINK.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]),)
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(TANHSHRINK, (input,), None, out)  # type: ignore[no-any-return]
+
+
+def log_sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """tp.nn.functional.log_sigmoid(input, *, out=None) -> Tensor
+
+    ``log(sigmoid(x))``, which keeps its digits at both ends.
+
+    Integers and bool compute in the default float dtype.
+
+    Formula:
+        minimum(self, 0) - log1p(exp(-abs(self)))
+
+    Gradients:
+        self: grad * sigmoid(-self)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.logsigmoid(tp.tensor([-100.0, 0.0, 2.0]))
+        tensor([-100.0000,   -0.6931,   -0.1269])
+
+    """
+    try:
+        t = input._type
+        if out is None and not active.special:
+            r = t.k_log_sigmoid(input._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.float_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._edge = n = LOG_SIGMOID.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]),)
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(LOG_SIGMOID, (input,), None, out)  # type: ignore[no-any-return]
+
+
+logsigmoid = log_sigmoid
+
+
+def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None) -> Tensor:
+    """tp.nn.functional.gelu(input, *, approximate="none", out=None) -> Tensor
+
+    ``x`` times the chance that a normal number is below it (Hendrycks and Gimpel 2016, arxiv.org/abs/1606.08415).
+    ``approximate='tanh'`` takes ``0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))`` for it.
+
+    Integers and bool compute in the default float dtype.
+
+    Gradients:
+        self: gelu_backward(grad, self, approximate=approximate)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.gelu(tp.tensor([-1.0, 0.0, 2.0]))
+        tensor([-0.1587,  0.0000,  1.9545])
+        >>> tp.nn.functional.gelu(tp.tensor([-1.0, 2.0]), approximate="tanh")
+        tensor([-0.1588,  1.9546])
+
+    """
+    try:
+        t = input._type
+        if approximate == "none" and out is None and not active.special:
+            r = t.k_gelu(input._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.float_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._edge = n = GELU.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]), approximate)
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(GELU, (input,), {"approximate": approximate}, out)  # type: ignore[no-any-return]
+
+
+def gelu_backward(grad_output: Tensor, input: Tensor, *, approximate: str = "none") -> Tensor:
+    """tp.gelu_backward(grad_output, input, *, approximate="none") -> Tensor
+
+    The gradient of :func:`gelu`.
+
+    Integers and bool compute in the default float dtype.
+
+    Gradients:
+        grad_output: gelu_backward(grad, self, approximate=approximate)
+        self: gelu_second(grad * grad_output, self, approximate)
+
+    """
+    try:
+        t = grad_output._type
+        if t is input._type and approximate == "none" and not active.special:
+            r = t.k_gelu_backward(grad_output._array, input._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.float_type
+            y._version = None
+            n0 = grad_output._edge
+            n1 = input._edge
+            if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
+                y._edge = n = GELU_BACKWARD.node()
+                n.number = next_number()
+                n.edges = (n0, n1)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (grad_output._array, t, n0, v := grad_output._version or version_of(grad_output), v[0])
+                    if n1 is not None
+                    else None,
+                    (input._array, t, n1, v := input._version or version_of(input), v[0]),
+                    approximate,
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(GELU_BACKWARD, (grad_output, input), {"approximate": approximate})  # type: ignore[no-any-return]
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """tp.prelu(input, weight) -> Tensor
+
+    ``x`` where it is positive, ``weight * x`` elsewhere; one weight for all, or one for each channel, which dim 1
+    counts.
+
+    The inputs are promoted to one dtype, which the result has.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.prelu(tp.tensor([[-1.0, -2.0]]), tp.tensor([0.5, 0.25]))
+        tensor([[-0.5000, -0.5000]])
+
+    """
+    try:
+        if weight.__class__ is Tensor and not active.special:
+            return input._type.k_prelu(input, weight)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(PRELU, (input, weight))  # type: ignore[no-any-return]
+
+
+def glu(input: Tensor, dim: int = -1, *, axis: int | None = None) -> Tensor:
+    """tp.nn.functional.glu(input, dim=-1, *, axis=None) -> Tensor
+
+    One half of a tensor times the :func:`sigmoid` of the other (Dauphin et al. 2017, arxiv.org/abs/1612.08083).
+
+    Integers and bool compute in the default float dtype.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.glu(tp.tensor([[3.0, 0.0]]))
+        tensor([[1.5000]])
+
+    """
+    if axis is not None:
+        dim = second_name(dim, axis, "glu", "axis", -1)
+    try:
+        if not active.special:
+            return input._type.k_glu(input, dim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(GLU, (input, dim))  # type: ignore[no-any-return]

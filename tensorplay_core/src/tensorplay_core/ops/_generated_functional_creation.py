@@ -11,13 +11,18 @@ from typing import Any
 from tensorplay_core.ops._generated_schemas_creation import (
     EMPTY,
     EYE,
+    LINSPACE,
+    LOGSPACE,
     ONES,
     RAND,
     RANDN,
     RANDPERM,
+    TRIL_INDICES,
+    TRIU_INDICES,
     ZEROS,
     _TO_COPY,
 )
+from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
 from tensorplay_core.ops.frontend import created, spread
 from tensorplay_core.tensor.tensor import Tensor
@@ -117,6 +122,103 @@ def eye(
 
     """
     return created(EYE, (n, m), {"dtype": dtype, "device": device}, requires_grad)
+
+
+def linspace(
+    start: Number,
+    end: Number,
+    steps: int,
+    *,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """tp.linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False) -> Tensor
+
+    ``steps`` numbers at equal distances from ``start`` to ``end``, both of them included. The second half is
+    counted
+    from ``end``, as in PyTorch, so the last is ``end`` exactly.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.linspace(0, 1, 5)
+        tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+
+    """
+    return created(LINSPACE, (start, end, steps), {"dtype": dtype, "device": device}, requires_grad)
+
+
+def logspace(
+    start: Number,
+    end: Number,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """tp.logspace(start, end, steps, base=10.0, *, dtype=None, device=None, requires_grad=False) -> Tensor
+
+    ``base`` to the powers of ``linspace(start, end, steps)``.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.logspace(0, 3, 4)
+        tensor([   1.,   10.,  100., 1000.])
+        >>> tp.logspace(0, 3, 4, base=2)
+        tensor([1., 2., 4., 8.])
+
+    """
+    return created(LOGSPACE, (start, end, steps, base), {"dtype": dtype, "device": device}, requires_grad)
+
+
+def tril_indices(
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """tp.tril_indices(row, col, offset=0, *, dtype=None, device=None, requires_grad=False) -> Tensor
+
+    The rows and the columns, in two rows, of the elements on and below a diagonal of a (row, col) matrix, in C
+    order;
+    ``offset`` counts to the right of the main diagonal.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.tril_indices(3, 2)
+        tensor([[0, 1, 1, 2, 2],
+                [0, 0, 1, 0, 1]])
+
+    """
+    return created(TRIL_INDICES, (row, col, offset), {"dtype": dtype, "device": device}, requires_grad)
+
+
+def triu_indices(
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """tp.triu_indices(row, col, offset=0, *, dtype=None, device=None, requires_grad=False) -> Tensor
+
+    The rows and the columns of the elements on and above a diagonal of a (row, col) matrix; see ``tril_indices``.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.triu_indices(2, 3)
+        tensor([[0, 0, 0, 1, 1],
+                [0, 1, 2, 1, 2]])
+
+    """
+    return created(TRIU_INDICES, (row, col, offset), {"dtype": dtype, "device": device}, requires_grad)
 
 
 def rand(

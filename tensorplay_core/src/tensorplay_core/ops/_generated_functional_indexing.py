@@ -12,26 +12,36 @@ from tensorplay_core.autograd.node import next_number
 from tensorplay_core.dispatch import active
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.ops._generated_schemas_indexing import (
+    ARGWHERE,
     GATHER,
     INDEX,
+    INDEX_ADD,
     INDEX_BACKWARD,
+    INDEX_COPY,
+    INDEX_FILL_INT_SCALAR,
+    INDEX_FILL_INT_TENSOR,
     INDEX_PUT,
     INDEX_SELECT,
     MASKED_FILL_SCALAR,
     MASKED_FILL_TENSOR,
     MASKED_SCATTER,
     MASKED_SELECT,
+    PUT,
     SCATTER_ADD,
+    SCATTER_REDUCE_TWO,
     SCATTER_SRC,
     SCATTER_VALUE,
     SELECT_BACKWARD,
     SLICE_BACKWARD,
     TAKE,
+    TAKE_ALONG_DIM,
 )
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
-from tensorplay_core.ops.frontend import pick
+from tensorplay_core.ops.frontend import second_name
+from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.version import version_of
 
 
 def index(input: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
@@ -173,6 +183,11 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
                 [1, 2]])
 
     """
+    try:
+        if index.__class__ is Tensor and not active.special:
+            return input._type.k_index_select(input, dim, index)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(INDEX_SELECT, (input, dim, index))  # type: ignore[no-any-return]
 
 
@@ -188,7 +203,38 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
         tensor([2, 3])
 
     """
+    try:
+        if mask.__class__ is Tensor and not active.special:
+            return input._type.k_masked_select(input, mask)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(MASKED_SELECT, (input, mask))  # type: ignore[no-any-return]
+
+
+def _masked_fill__Scalar(input: Tensor, mask: Tensor, value: Number) -> Tensor:
+    """``masked_fill.Scalar``; see :func:`masked_fill`."""
+    try:
+        if mask.__class__ is Tensor and not active.special:
+            return input._type.k_masked_fill__Scalar(input, mask, value)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(MASKED_FILL_SCALAR, (input, mask, value))  # type: ignore[no-any-return]
+
+
+def _masked_fill__Tensor(input: Tensor, mask: Tensor, value: Tensor) -> Tensor:
+    """``masked_fill.Tensor``; see :func:`masked_fill`."""
+    try:
+        if mask.__class__ is Tensor and value.__class__ is Tensor and not active.special:
+            return input._type.k_masked_fill__Tensor(input, mask, value)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(MASKED_FILL_TENSOR, (input, mask, value))  # type: ignore[no-any-return]
+
+
+_MASKED_FILL_OVERLOADS = OverloadSet(
+    "masked_fill",
+    {MASKED_FILL_SCALAR: _masked_fill__Scalar, MASKED_FILL_TENSOR: _masked_fill__Tensor},
+)
 
 
 @overload
@@ -213,7 +259,8 @@ def masked_fill(*args: Any, **kwargs: Any) -> Any:
         tensor([1., 3.])
 
     """
-    return pick("masked_fill", (MASKED_FILL_SCALAR, MASKED_FILL_TENSOR), args, kwargs)
+    known = _MASKED_FILL_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _MASKED_FILL_OVERLOADS.call(args, kwargs)
 
 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
@@ -228,6 +275,11 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         tensor([1., 0., 2.])
 
     """
+    try:
+        if mask.__class__ is Tensor and source.__class__ is Tensor and not active.special:
+            return input._type.k_masked_scatter(input, mask, source)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(MASKED_SCATTER, (input, mask, source))  # type: ignore[no-any-return]
 
 
@@ -243,7 +295,35 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
                 [4, 3]])
 
     """
+    try:
+        if index.__class__ is Tensor and not active.special:
+            return input._type.k_gather(input, dim, index)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(GATHER, (input, dim, index))  # type: ignore[no-any-return]
+
+
+def _scatter__src(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """``scatter.src``; see :func:`scatter`."""
+    try:
+        if index.__class__ is Tensor and src.__class__ is Tensor and not active.special:
+            return input._type.k_scatter__src(input, dim, index, src)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(SCATTER_SRC, (input, dim, index, src))  # type: ignore[no-any-return]
+
+
+def _scatter__value(input: Tensor, dim: int, index: Tensor, value: Number) -> Tensor:
+    """``scatter.value``; see :func:`scatter`."""
+    try:
+        if index.__class__ is Tensor and not active.special:
+            return input._type.k_scatter__value(input, dim, index, value)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(SCATTER_VALUE, (input, dim, index, value))  # type: ignore[no-any-return]
+
+
+_SCATTER_OVERLOADS = OverloadSet("scatter", {SCATTER_SRC: _scatter__src, SCATTER_VALUE: _scatter__value})
 
 
 @overload
@@ -268,7 +348,8 @@ def scatter(*args: Any, **kwargs: Any) -> Any:
                 [0., 0., 1.]])
 
     """
-    return pick("scatter", (SCATTER_SRC, SCATTER_VALUE), args, kwargs)
+    known = _SCATTER_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _SCATTER_OVERLOADS.call(args, kwargs)
 
 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
@@ -282,6 +363,11 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
         tensor([3., 0., 3.])
 
     """
+    try:
+        if index.__class__ is Tensor and src.__class__ is Tensor and not active.special:
+            return input._type.k_scatter_add(input, dim, index, src)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(SCATTER_ADD, (input, dim, index, src))  # type: ignore[no-any-return]
 
 
@@ -296,4 +382,250 @@ def take(input: Tensor, index: Tensor) -> Tensor:
         tensor([4, 1])
 
     """
+    try:
+        if index.__class__ is Tensor and not active.special:
+            return input._type.k_take(input, index)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(TAKE, (input, index))  # type: ignore[no-any-return]
+
+
+def argwhere(input: Tensor) -> Tensor:
+    """tp.argwhere(input) -> Tensor
+
+    The places of the elements that are not zero, a row each, in C order; the same as ``nonzero``.
+
+    The result is int64.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.argwhere(tp.tensor([0, 3, 4]))
+        tensor([[1],
+                [2]])
+
+    """
+    try:
+        if not active.special:
+            return input._type.k_argwhere(input)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(ARGWHERE, (input,))  # type: ignore[no-any-return]
+
+
+def take_along_dim(
+    input: Tensor,
+    indices: Tensor,
+    dim: int | None = None,
+    *,
+    out: Tensor | None = None,
+    axis: int | None = None,
+) -> Tensor:
+    """tp.take_along_dim(input, indices, dim=None, *, out=None, axis=None) -> Tensor
+
+    The elements of ``input`` at ``indices`` along ``dim``, as ``gather`` does, after the two have been broadcast
+    in the
+    other dims. Without ``dim`` both are seen as one dim.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> x = tp.tensor([[10, 30, 20], [60, 40, 50]])
+        >>> tp.take_along_dim(x, tp.tensor([[0], [2]]), 1)
+        tensor([[10],
+                [50]])
+
+    """
+    if axis is not None:
+        dim = second_name(dim, axis, "take_along_dim", "axis")
+    try:
+        if indices.__class__ is Tensor and out is None and not active.special:
+            return input._type.k_take_along_dim(input, indices, dim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(TAKE_ALONG_DIM, (input, indices, dim), None, out)  # type: ignore[no-any-return]
+
+
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
+    """tp.index_add(input, dim, index, source, *, alpha=1) -> Tensor
+
+    A copy of ``input`` with ``alpha`` times the slices of ``source`` added to those that ``index`` names along
+    ``dim``;
+    the slices of a repeated index are all added.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.index_add(tp.zeros(3), 0, tp.tensor([0, 2, 0]), tp.tensor([1.0, 2.0, 3.0]))
+        tensor([4., 0., 2.])
+
+    """
+    try:
+        if index.__class__ is Tensor and source.__class__ is Tensor and alpha == 1 and not active.special:
+            return input._type.k_index_add(input, dim, index, source)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(INDEX_ADD, (input, dim, index, source), {"alpha": alpha})  # type: ignore[no-any-return]
+
+
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """tp.index_copy(input, dim, index, source) -> Tensor
+
+    A copy of ``input`` with the slices of ``source`` in the places that ``index`` names along ``dim``; of a
+    repeated
+    index the last one stays.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.index_copy(tp.zeros(3), 0, tp.tensor([2, 0]), tp.tensor([1.0, 2.0]))
+        tensor([2., 0., 1.])
+
+    """
+    try:
+        if index.__class__ is Tensor and source.__class__ is Tensor and not active.special:
+            return input._type.k_index_copy(input, dim, index, source)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(INDEX_COPY, (input, dim, index, source))  # type: ignore[no-any-return]
+
+
+def _index_fill__int_Scalar(input: Tensor, dim: int, index: Tensor, value: Number) -> Tensor:
+    """``index_fill.int_Scalar``; see :func:`index_fill`."""
+    try:
+        if index.__class__ is Tensor and not active.special:
+            return input._type.k_index_fill__int_Scalar(input, dim, index, value)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(INDEX_FILL_INT_SCALAR, (input, dim, index, value))  # type: ignore[no-any-return]
+
+
+def _index_fill__int_Tensor(input: Tensor, dim: int, index: Tensor, value: Tensor) -> Tensor:
+    """``index_fill.int_Tensor``; see :func:`index_fill`."""
+    try:
+        if index.__class__ is Tensor and value.__class__ is Tensor and not active.special:
+            return input._type.k_index_fill__int_Tensor(input, dim, index, value)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(INDEX_FILL_INT_TENSOR, (input, dim, index, value))  # type: ignore[no-any-return]
+
+
+_INDEX_FILL_OVERLOADS = OverloadSet(
+    "index_fill",
+    {
+        INDEX_FILL_INT_SCALAR: _index_fill__int_Scalar,
+        INDEX_FILL_INT_TENSOR: _index_fill__int_Tensor,
+    },
+)
+
+
+@overload
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Number) -> Tensor: ...
+@overload
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor) -> Tensor: ...
+def index_fill(*args: Any, **kwargs: Any) -> Any:
+    """tp.index_fill(input, dim, index, value) -> Tensor
+
+    A copy of ``input`` with ``value`` in the slices that ``index`` names along ``dim``.
+
+    index_fill(input, dim, index, value) -> Tensor
+
+    A copy of ``input`` with ``value``, a tensor without dims, in the slices that ``index`` names along ``dim``.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.index_fill(tp.zeros(2, 2), 1, tp.tensor([0]), 7)
+        tensor([[7., 0.],
+                [7., 0.]])
+        >>> tp.index_fill(tp.zeros(3), 0, tp.tensor([0]), tp.tensor(2.0))
+        tensor([2., 0., 0.])
+
+    """
+    known = _INDEX_FILL_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _INDEX_FILL_OVERLOADS.call(args, kwargs)
+
+
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """tp.put(input, index, source, accumulate=False) -> Tensor
+
+    A copy of ``input`` with the elements of ``source`` at ``index``, which counts through all dims in C order;
+    with
+    ``accumulate`` they are added.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.put(tp.zeros(2, 2), tp.tensor([1, 2]), tp.tensor([5.0, 6.0]))
+        tensor([[0., 5.],
+                [6., 0.]])
+
+    """
+    try:
+        if index.__class__ is Tensor and source.__class__ is Tensor and not active.special:
+            return input._type.k_put(input, index, source, accumulate)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(PUT, (input, index, source, accumulate))  # type: ignore[no-any-return]
+
+
+def scatter_reduce(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Tensor:
+    """tp.scatter_reduce(input, dim, index, src, reduce, *, include_self=True) -> Tensor
+
+    A copy of ``input`` in which the elements of ``src`` are combined with what is at the places that ``gather``
+    would
+    read, by ``reduce``: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``. Without ``include_self`` the
+    elements of ``input`` at those places take no part; everywhere else they stay.
+
+    Gradients:
+        self, src: scatter_reduce_backward(grad, self, dim, index, src, reduce, include_self, result)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> x = tp.tensor([1.0, 2.0, 3.0])
+        >>> tp.scatter_reduce(x, 0, tp.tensor([0, 0, 2]), tp.tensor([4.0, 5.0, 6.0]), "amax")
+        tensor([5., 2., 6.])
+        >>> tp.scatter_reduce(x, 0, tp.tensor([0, 0]), tp.tensor([4.0, 5.0]), "mean", include_self=False)
+        tensor([4.5000, 2.0000, 3.0000])
+
+    """
+    try:
+        t = input._type
+        if t is index._type and t is src._type and include_self is True and not active.special:
+            r = t.k_scatter_reduce__two(input._array, dim, index._array, src._array, reduce)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            n1 = src._edge
+            if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
+                y._version = w = [0, False]
+                y._edge = n = SCATTER_REDUCE_TWO.node()
+                n.number = next_number()
+                n.edges = (n0, n1)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    (index._array, t, None, v := index._version or version_of(index), v[0]),
+                    (src._array, t, n1, v := src._version or version_of(src), v[0]),
+                    (r, o, None, w, 0),
+                    dim,
+                    reduce,
+                    include_self,
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(  # type: ignore[no-any-return]
+        SCATTER_REDUCE_TWO, (input, dim, index, src, reduce), {"include_self": include_self}
+    )

@@ -9,9 +9,32 @@ from tensorplay_core.autograd.node import next_number
 from tensorplay_core.dispatch import active
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.ops._generated_schemas_linalg import (
+    ADDMM,
+    ADDMV,
+    BADDBMM,
+    BMM,
+    COSINE_SIMILARITY,
+    CROSS,
+    DIAG,
+    DIAG_EMBED,
+    DOT,
+    KRON,
+    LINALG_CROSS,
     MATMUL,
+    MM,
+    MV,
+    NORMALIZE,
+    OUTER,
+    PAIRWISE_DISTANCE,
+    TRACE,
+    TRIL,
+    TRIU,
+    VDOT,
+    _CDIST_BACKWARD,
 )
+from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
+from tensorplay_core.ops.frontend import second_name
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import version_of
 
@@ -57,8 +80,12 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
                 n.type = o
                 n.shape = r.shape
                 n.saved = (
-                    (input._array, t, n0, v := input._version or version_of(input), v[0]) if n1 is not None else None,
-                    (other._array, t, n1, v := other._version or version_of(other), v[0]) if n0 is not None else None,
+                    (input._array, t, n0, v := input._version or version_of(input), v[0])
+                    if n1 is not None
+                    else None,
+                    (other._array, t, n1, v := other._version or version_of(other), v[0])
+                    if n0 is not None
+                    else None,
                     other.shape,
                     input.shape,
                 )
@@ -70,3 +97,859 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(MATMUL, (input, other), None, out)  # type: ignore[no-any-return]
+
+
+def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """tp.mm(input, mat2, *, out=None) -> Tensor
+
+    The matrix product of two matrices, without broadcasting; :func:`matmul` broadcasts.
+
+    The inputs are promoted to one dtype, which the result has.
+
+    Gradients:
+        self: matmul(grad, adjoint(mat2))
+        mat2: matmul(adjoint(self), grad)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.mm(tp.tensor([[1.0, 2.0], [3.0, 4.0]]), tp.tensor([[1.0], [10.0]]))
+        tensor([[21.],
+                [43.]])
+
+    """
+    try:
+        t = input._type
+        if t is mat2._type and out is None and not active.special:
+            r = t.k_mm(input._array, mat2._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            n1 = mat2._edge
+            if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
+                y._edge = n = MM.node()
+                n.number = next_number()
+                n.edges = (n0, n1)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0])
+                    if n1 is not None
+                    else None,
+                    (mat2._array, t, n1, v := mat2._version or version_of(mat2), v[0])
+                    if n0 is not None
+                    else None,
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(MM, (input, mat2), None, out)  # type: ignore[no-any-return]
+
+
+def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """tp.bmm(input, mat2, *, out=None) -> Tensor
+
+    The matrix products of two batches of matrices, (b, n, m) by (b, m, p), without broadcasting.
+
+    The inputs are promoted to one dtype, which the result has.
+
+    Gradients:
+        self: matmul(grad, adjoint(mat2))
+        mat2: matmul(adjoint(self), grad)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.bmm(tp.ones(2, 1, 3), tp.ones(2, 3, 1)).shape
+        (2, 1, 1)
+
+    """
+    try:
+        t = input._type
+        if t is mat2._type and out is None and not active.special:
+            r = t.k_bmm(input._array, mat2._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            n1 = mat2._edge
+            if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
+                y._edge = n = BMM.node()
+                n.number = next_number()
+                n.edges = (n0, n1)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0])
+                    if n1 is not None
+                    else None,
+                    (mat2._array, t, n1, v := mat2._version or version_of(mat2), v[0])
+                    if n0 is not None
+                    else None,
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(BMM, (input, mat2), None, out)  # type: ignore[no-any-return]
+
+
+def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """tp.mv(input, vec, *, out=None) -> Tensor
+
+    The product of a matrix and a vector.
+
+    The inputs are promoted to one dtype, which the result has.
+
+    Gradients:
+        self: outer(grad, vec.conj())
+        vec: matmul(adjoint(self), grad)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.mv(tp.tensor([[1.0, 2.0], [3.0, 4.0]]), tp.tensor([1.0, 10.0]))
+        tensor([21., 43.])
+
+    """
+    try:
+        t = input._type
+        if t is vec._type and out is None and not active.special:
+            r = t.k_mv(input._array, vec._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            n1 = vec._edge
+            if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
+                y._edge = n = MV.node()
+                n.number = next_number()
+                n.edges = (n0, n1)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0])
+                    if n1 is not None
+                    else None,
+                    (vec._array, t, n1, v := vec._version or version_of(vec), v[0]) if n0 is not None else None,
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(MV, (input, vec), None, out)  # type: ignore[no-any-return]
+
+
+def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """tp.dot(input, tensor, *, out=None) -> Tensor
+
+    The sum of the products of two vectors' elements; complex elements are not conjugated, as they are in
+    :func:`vdot`.
+
+    The inputs are promoted to one dtype, which the result has.
+
+    Gradients:
+        self: grad * tensor.conj()
+        tensor: grad * self.conj()
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.dot(tp.tensor([2, 3]), tp.tensor([2, 1]))
+        tensor(7)
+
+    """
+    try:
+        t = input._type
+        if t is tensor._type and out is None and not active.special:
+            r = t.k_dot(input._array, tensor._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            n1 = tensor._edge
+            if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
+                y._edge = n = DOT.node()
+                n.number = next_number()
+                n.edges = (n0, n1)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0])
+                    if n1 is not None
+                    else None,
+                    (tensor._array, t, n1, v := tensor._version or version_of(tensor), v[0])
+                    if n0 is not None
+                    else None,
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(DOT, (input, tensor), None, out)  # type: ignore[no-any-return]
+
+
+def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """tp.vdot(input, other, *, out=None) -> Tensor
+
+    The inner product of two vectors, ``sum(conj(self) * other)``.
+
+    The inputs are promoted to one dtype, which the result has.
+
+    Gradients:
+        self: grad.conj() * other
+        other: grad * self
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.vdot(tp.tensor([1j, 2.0]), tp.tensor([1j, 1.0]))
+        tensor(3.+0.j)
+
+    """
+    try:
+        t = input._type
+        if t is other._type and out is None and not active.special:
+            r = t.k_vdot(input._array, other._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            n1 = other._edge
+            if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
+                y._edge = n = VDOT.node()
+                n.number = next_number()
+                n.edges = (n0, n1)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0])
+                    if n1 is not None
+                    else None,
+                    (other._array, t, n1, v := other._version or version_of(other), v[0])
+                    if n0 is not None
+                    else None,
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(VDOT, (input, other), None, out)  # type: ignore[no-any-return]
+
+
+def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """tp.outer(input, vec2, *, out=None) -> Tensor
+
+    The matrix of the products of each element of one vector with each of another.
+
+    The inputs are promoted to one dtype, which the result has.
+
+    Gradients:
+        self: matmul(grad, vec2.conj())
+        vec2: matmul(grad.transpose(0, 1), self.conj())
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.outer(tp.tensor([1, 2]), tp.tensor([3, 4]))
+        tensor([[3, 4],
+                [6, 8]])
+
+    """
+    try:
+        t = input._type
+        if t is vec2._type and out is None and not active.special:
+            r = t.k_outer(input._array, vec2._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            n1 = vec2._edge
+            if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
+                y._edge = n = OUTER.node()
+                n.number = next_number()
+                n.edges = (n0, n1)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0])
+                    if n1 is not None
+                    else None,
+                    (vec2._array, t, n1, v := vec2._version or version_of(vec2), v[0])
+                    if n0 is not None
+                    else None,
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(OUTER, (input, vec2), None, out)  # type: ignore[no-any-return]
+
+
+ger = outer
+
+
+def addmm(
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """tp.addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None) -> Tensor
+
+    ``beta * self + alpha * (mat1 @ mat2)``; ``input`` broadcasts to the product. Where ``beta`` is 0, ``input``
+    is not
+    looked at, so that NaN in it does not spread.
+
+    The inputs are promoted to one dtype, which the result has.
+
+    Gradients:
+        self: scaled(grad, beta)
+        mat1: scaled(matmul(grad, adjoint(mat2)), alpha)
+        mat2: scaled(matmul(adjoint(mat1), grad), alpha)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.addmm(tp.tensor([1.0, 2.0]), tp.ones(2, 3), tp.ones(3, 2), alpha=10)
+        tensor([[31., 32.],
+                [31., 32.]])
+
+    """
+    try:
+        t = input._type
+        if t is mat1._type and t is mat2._type and beta == 1 and alpha == 1 and out is None and not active.special:
+            r = t.k_addmm(input._array, mat1._array, mat2._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            n1 = mat1._edge
+            n2 = mat2._edge
+            if (n0 is not None or n1 is not None or n2 is not None) and (not active.grad_off or STATE.get().grad):
+                y._edge = n = ADDMM.node()
+                n.number = next_number()
+                n.edges = (n0, n1, n2)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (mat1._array, t, n1, v := mat1._version or version_of(mat1), v[0])
+                    if n2 is not None
+                    else None,
+                    (mat2._array, t, n2, v := mat2._version or version_of(mat2), v[0])
+                    if n1 is not None
+                    else None,
+                    beta,
+                    alpha,
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(ADDMM, (input, mat1, mat2), {"beta": beta, "alpha": alpha}, out)  # type: ignore[no-any-return]
+
+
+def baddbmm(
+    input: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """tp.baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None) -> Tensor
+
+    ``beta * self + alpha * (batch1 @ batch2)`` over a batch; as in :func:`addmm`, a ``beta`` of 0 leaves
+    ``input`` out.
+
+    The inputs are promoted to one dtype, which the result has.
+
+    Gradients:
+        self: scaled(grad, beta)
+        batch1: scaled(matmul(grad, adjoint(batch2)), alpha)
+        batch2: scaled(matmul(adjoint(batch1), grad), alpha)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.baddbmm(tp.ones(2, 1, 1), tp.ones(2, 1, 3), tp.ones(2, 3, 1)).reshape(2)
+        tensor([4., 4.])
+
+    """
+    try:
+        t = input._type
+        if t is batch1._type and t is batch2._type and beta == 1 and alpha == 1 and out is None and not active.special:
+            r = t.k_baddbmm(input._array, batch1._array, batch2._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            n1 = batch1._edge
+            n2 = batch2._edge
+            if (n0 is not None or n1 is not None or n2 is not None) and (not active.grad_off or STATE.get().grad):
+                y._edge = n = BADDBMM.node()
+                n.number = next_number()
+                n.edges = (n0, n1, n2)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (batch1._array, t, n1, v := batch1._version or version_of(batch1), v[0])
+                    if n2 is not None
+                    else None,
+                    (batch2._array, t, n2, v := batch2._version or version_of(batch2), v[0])
+                    if n1 is not None
+                    else None,
+                    beta,
+                    alpha,
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(BADDBMM, (input, batch1, batch2), {"beta": beta, "alpha": alpha}, out)  # type: ignore[no-any-return]
+
+
+def addmv(
+    input: Tensor,
+    mat: Tensor,
+    vec: Tensor,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """tp.addmv(input, mat, vec, *, beta=1, alpha=1, out=None) -> Tensor
+
+    ``beta * self + alpha * (mat @ vec)``; as in :func:`addmm`, a ``beta`` of 0 leaves ``input`` out.
+
+    The inputs are promoted to one dtype, which the result has.
+
+    Gradients:
+        self: scaled(grad, beta)
+        mat: scaled(outer(grad, vec.conj()), alpha)
+        vec: scaled(matmul(adjoint(mat), grad), alpha)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.addmv(tp.ones(2), tp.tensor([[1.0, 2.0], [3.0, 4.0]]), tp.tensor([1.0, 10.0]))
+        tensor([22., 44.])
+
+    """
+    try:
+        t = input._type
+        if t is mat._type and t is vec._type and beta == 1 and alpha == 1 and out is None and not active.special:
+            r = t.k_addmv(input._array, mat._array, vec._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            n1 = mat._edge
+            n2 = vec._edge
+            if (n0 is not None or n1 is not None or n2 is not None) and (not active.grad_off or STATE.get().grad):
+                y._edge = n = ADDMV.node()
+                n.number = next_number()
+                n.edges = (n0, n1, n2)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (mat._array, t, n1, v := mat._version or version_of(mat), v[0]) if n2 is not None else None,
+                    (vec._array, t, n2, v := vec._version or version_of(vec), v[0]) if n1 is not None else None,
+                    beta,
+                    alpha,
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(ADDMV, (input, mat, vec), {"beta": beta, "alpha": alpha}, out)  # type: ignore[no-any-return]
+
+
+def tril(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
+    """tp.tril(input, diagonal=0, *, out=None) -> Tensor
+
+    The lower triangle of the last two dims, zero above the given diagonal; diagonals count to the right of the
+    main one.
+
+    Gradients:
+        self: tril(grad, diagonal)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.tril(tp.ones(2, 3))
+        tensor([[1., 0., 0.],
+                [1., 1., 0.]])
+
+    """
+    try:
+        t = input._type
+        if out is None and not active.special:
+            r = t.k_tril(input._array, diagonal)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._edge = n = TRIL.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (diagonal,)
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(TRIL, (input, diagonal), None, out)  # type: ignore[no-any-return]
+
+
+def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
+    """tp.triu(input, diagonal=0, *, out=None) -> Tensor
+
+    The upper triangle of the last two dims, zero below the given diagonal; diagonals count to the right of the
+    main one.
+
+    Gradients:
+        self: triu(grad, diagonal)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.triu(tp.ones(2, 3), 1)
+        tensor([[0., 1., 1.],
+                [0., 0., 1.]])
+
+    """
+    try:
+        t = input._type
+        if out is None and not active.special:
+            r = t.k_triu(input._array, diagonal)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._edge = n = TRIU.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (diagonal,)
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(TRIU, (input, diagonal), None, out)  # type: ignore[no-any-return]
+
+
+def trace(input: Tensor) -> Tensor:
+    """tp.trace(input) -> Tensor
+
+    The sum of a matrix' diagonal.
+
+    Bool and integers give int64 unless ``dtype`` says otherwise.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.trace(tp.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor(5.)
+
+    """
+    try:
+        if not active.special:
+            return input._type.k_trace(input)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(TRACE, (input,))  # type: ignore[no-any-return]
+
+
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+    """tp.diag(input, diagonal=0) -> Tensor
+
+    The matrix that has a vector on its diagonal; or a copy of the diagonal of a matrix.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.diag(tp.tensor([1, 2]))
+        tensor([[1, 0],
+                [0, 2]])
+        >>> tp.diag(tp.tensor([[1, 2], [3, 4]]), 1)
+        tensor([2])
+
+    """
+    try:
+        if not active.special:
+            return input._type.k_diag(input, diagonal)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(DIAG, (input, diagonal))  # type: ignore[no-any-return]
+
+
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """tp.diag_embed(input, offset=0, dim1=-2, dim2=-1) -> Tensor
+
+    Matrices in the dims ``dim1`` and ``dim2`` that have the last dim of ``input`` on a diagonal, and are 0
+    elsewhere.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.diag_embed(tp.tensor([1, 2]), 1)
+        tensor([[0, 1, 0],
+                [0, 0, 2],
+                [0, 0, 0]])
+
+    """
+    try:
+        if not active.special:
+            return input._type.k_diag_embed(input, offset, dim1, dim2)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(DIAG_EMBED, (input, offset, dim1, dim2))  # type: ignore[no-any-return]
+
+
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    """tp.kron(input, other) -> Tensor
+
+    The Kronecker product, of tensors of any number of dims; the one with fewer has 1s in front.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.kron(tp.eye(2), tp.tensor([[1.0, 2.0]]))
+        tensor([[1., 2., 0., 0.],
+                [0., 0., 1., 2.]])
+
+    """
+    try:
+        if other.__class__ is Tensor and not active.special:
+            return input._type.k_kron(input, other)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(KRON, (input, other))  # type: ignore[no-any-return]
+
+
+def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    """tp.linalg.cross(input, other, *, dim=-1) -> Tensor
+
+    The cross product of vectors of 3 elements along ``dim``; the other dims broadcast.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.linalg.cross(tp.tensor([1.0, 0.0, 0.0]), tp.tensor([0.0, 1.0, 0.0]))
+        tensor([0., 0., 1.])
+
+    """
+    try:
+        if other.__class__ is Tensor and dim == -1 and not active.special:
+            return input._type.k_linalg_cross(input, other)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(LINALG_CROSS, (input, other), {"dim": dim})  # type: ignore[no-any-return]
+
+
+def cross(input: Tensor, other: Tensor, dim: int | None = None, *, axis: int | None = None) -> Tensor:
+    """tp.cross(input, other, dim=None, *, axis=None) -> Tensor
+
+    The cross product along ``dim``, or along the first dim of size 3 where it is left out; see
+    :func:`linalg.cross`.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.cross(tp.tensor([1.0, 0.0, 0.0]), tp.tensor([0.0, 1.0, 0.0]))
+        tensor([0., 0., 1.])
+
+    """
+    if axis is not None:
+        dim = second_name(dim, axis, "cross", "axis")
+    try:
+        if other.__class__ is Tensor and not active.special:
+            return input._type.k_cross(input, other, dim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(CROSS, (input, other, dim))  # type: ignore[no-any-return]
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08, *, axis: int | None = None) -> Tensor:
+    """tp.cosine_similarity(x1, x2, dim=1, eps=1e-08, *, axis=None) -> Tensor
+
+    The cosine of the angle between vectors along ``dim``: their product over the product of their lengths, each
+    of which
+    counts as at least ``eps``.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.cosine_similarity(tp.tensor([[1.0, 0.0]]), tp.tensor([[3.0, 4.0]]))
+        tensor([0.6000])
+
+    """
+    if axis is not None:
+        dim = second_name(dim, axis, "cosine_similarity", "axis", 1)
+    try:
+        if x2.__class__ is Tensor and not active.special:
+            return x1._type.k_cosine_similarity(x1, x2, dim, eps)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(COSINE_SIMILARITY, (x1, x2, dim, eps))  # type: ignore[no-any-return]
+
+
+def pairwise_distance(
+    x1: Tensor,
+    x2: Tensor,
+    p: float = 2,
+    eps: float = 1e-06,
+    keepdim: bool = False,
+    *,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """tp.pairwise_distance(x1, x2, p=2, eps=1e-06, keepdim=False, *, keepdims=None) -> Tensor
+
+    The ``p``-norm of ``x1 - x2 + eps`` along the last dim.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.pairwise_distance(tp.tensor([[0.0, 0.0]]), tp.tensor([[3.0, 4.0]]), eps=0.0)
+        tensor([5.])
+
+    """
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "pairwise_distance", "keepdims")
+    try:
+        if x2.__class__ is Tensor and not active.special:
+            return x1._type.k_pairwise_distance(x1, x2, p, eps, keepdim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(PAIRWISE_DISTANCE, (x1, x2, p, eps, keepdim))  # type: ignore[no-any-return]
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, *, axis: int | None = None) -> Tensor:
+    """tp.nn.functional.normalize(input, p=2.0, dim=1, eps=1e-12, *, axis=None) -> Tensor
+
+    Vectors along ``dim`` divided by their ``p``-norm, which counts as at least ``eps``.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.normalize(tp.tensor([[3.0, 4.0]]))
+        tensor([[0.6000, 0.8000]])
+
+    """
+    if axis is not None:
+        dim = second_name(dim, axis, "normalize", "axis", 1)
+    try:
+        if not active.special:
+            return input._type.k_normalize(input, p, dim, eps)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(NORMALIZE, (input, p, dim, eps))  # type: ignore[no-any-return]
+
+
+def _cdist_backward(grad_output: Tensor, x1: Tensor, x2: Tensor, p: float, cdist: Tensor) -> Tensor:
+    """tp._cdist_backward(grad_output, x1, x2, p, cdist) -> Tensor
+
+    The gradient of :func:`cdist` with respect to its first argument, given that of its result and the distances
+    themselves; 0 where a distance is 0. That of the second is this one with the arguments exchanged.
+
+    The inputs are promoted to one dtype, which the result has.
+
+    Gradients:
+        grad_output, x1, x2, cdist: cdist_double_backward(grad, grad_output, x1, x2, p, cdist)
+
+    """
+    try:
+        t = grad_output._type
+        if t is x1._type and t is x2._type and t is cdist._type and not active.special:
+            r = t.k__cdist_backward(grad_output._array, x1._array, x2._array, p, cdist._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = grad_output._edge
+            n1 = x1._edge
+            n2 = x2._edge
+            n3 = cdist._edge
+            if (
+                (n0 is not None or n1 is not None or n2 is not None or n3 is not None)
+                and (not active.grad_off or STATE.get().grad)
+            ):
+                y._edge = n = _CDIST_BACKWARD.node()
+                n.number = next_number()
+                n.edges = (n0, n1, n2, n3)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (grad_output._array, t, n0, v := grad_output._version or version_of(grad_output), v[0]),
+                    (x1._array, t, n1, v := x1._version or version_of(x1), v[0]),
+                    (x2._array, t, n2, v := x2._version or version_of(x2), v[0]),
+                    (cdist._array, t, n3, v := cdist._version or version_of(cdist), v[0]),
+                    p,
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(_CDIST_BACKWARD, (grad_output, x1, x2, p, cdist))  # type: ignore[no-any-return]

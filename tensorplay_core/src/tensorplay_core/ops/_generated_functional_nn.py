@@ -13,6 +13,7 @@ from tensorplay_core.ops._generated_schemas_nn import (
     LINEAR,
     LOG_SOFTMAX,
     SOFTMAX,
+    SOFTMIN,
 )
 from tensorplay_core.ops.call import call
 from tensorplay_core.tensor.tensor import Tensor
@@ -33,6 +34,11 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         tensor([7.5000, 4.5000])
 
     """
+    try:
+        if weight.__class__ is Tensor and (bias is None or bias.__class__ is Tensor) and not active.special:
+            return input._type.k_linear(input, weight, bias)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(LINEAR, (input, weight, bias))  # type: ignore[no-any-return]
 
 
@@ -130,12 +136,14 @@ def cross_entropy(
     input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
+    size_average: bool | None = None,
     ignore_index: int = -100,
+    reduce: bool | None = None,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """tp.nn.functional.cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean",
-    label_smoothing=0.0) -> Tensor
+    """tp.nn.functional.cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None,
+    reduction="mean", label_smoothing=0.0) -> Tensor
 
     The cross entropy between logits ``input`` (N, C, ...) and class indices (N, ...) or probabilities (N, C,
     ...).
@@ -149,6 +157,39 @@ def cross_entropy(
         tensor(0.4100)
 
     """
+    try:
+        if target.__class__ is Tensor and (weight is None or weight.__class__ is Tensor) and not active.special:
+            return input._type.k_cross_entropy(  # type: ignore[no-any-return]
+                input,
+                target,
+                weight,
+                size_average,
+                ignore_index,
+                reduce,
+                reduction,
+                label_smoothing,
+            )
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(  # type: ignore[no-any-return]
-        CROSS_ENTROPY, (input, target, weight, ignore_index, reduction, label_smoothing)
+        CROSS_ENTROPY, (input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing)
     )
+
+
+def softmin(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+    """tp.nn.functional.softmin(input, dim, *, dtype=None) -> Tensor
+
+    ``softmax(-x)``: the least element gets the most.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nn.functional.softmin(tp.tensor([0.0, 0.0, 1000.0]), dim=0)
+        tensor([0.5000, 0.5000, 0.0000])
+
+    """
+    try:
+        if dtype is None and not active.special:
+            return input._type.k_softmin(input, dim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(SOFTMIN, (input, dim), {"dtype": dtype})  # type: ignore[no-any-return]

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any, overload
+
 from tensorplay_core.autograd.node import next_number
 from tensorplay_core.dispatch import active
 from tensorplay_core.dispatch.context import STATE
@@ -14,6 +16,7 @@ from tensorplay_core.ops._generated_schemas_pointwise import (
     CLONE,
     COS,
     DIV,
+    DIV_TENSOR_MODE,
     EQ,
     EXP,
     EXPM1,
@@ -44,6 +47,7 @@ from tensorplay_core.ops._generated_schemas_pointwise import (
 )
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
+from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.ops.typing_rules import scalar_like
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import version_of
@@ -195,8 +199,12 @@ def mul(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = 
                 n.type = o
                 n.shape = r.shape
                 n.saved = (
-                    (input._array, t, n0, v := input._version or version_of(input), v[0]) if n1 is not None else None,
-                    (other._array, t, n1, v := other._version or version_of(other), v[0]) if n0 is not None else None,
+                    (input._array, t, n0, v := input._version or version_of(input), v[0])
+                    if n1 is not None
+                    else None,
+                    (other._array, t, n1, v := other._version or version_of(other), v[0])
+                    if n0 is not None
+                    else None,
                 )
             else:
                 y._edge = None
@@ -211,25 +219,8 @@ def mul(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = 
 multiply = mul
 
 
-def div(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """tp.div(input, other, *, out=None) -> Tensor
-
-    Divides ``input`` by ``other``; integers divide to the default float dtype.
-
-    Integers and bool compute in the default float dtype.
-
-    Gradients:
-        self: grad / other.conj()
-        other: -grad * (self / other / other).conj()
-
-    Example:
-        >>> import tensorplay as tp
-        >>> tp.div(tp.tensor([1, 2, 3]), 2)
-        tensor([0.5000, 1.0000, 1.5000])
-        >>> 1.0 / tp.tensor([4.0, 0.0])
-        tensor([0.2500,    inf])
-
-    """
+def _div__default(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """``div``; see :func:`div`."""
     if other.__class__ is not Tensor:
         other = scalar_like(input, other)
     try:
@@ -251,7 +242,9 @@ def div(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = 
                 n.type = o
                 n.shape = r.shape
                 n.saved = (
-                    (input._array, t, n0, v := input._version or version_of(input), v[0]) if n1 is not None else None,
+                    (input._array, t, n0, v := input._version or version_of(input), v[0])
+                    if n1 is not None
+                    else None,
                     (other._array, t, n1, v := other._version or version_of(other), v[0]),
                 )
             else:
@@ -262,6 +255,86 @@ def div(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = 
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(DIV, (input, other), None, out)  # type: ignore[no-any-return]
+
+
+def _div__Tensor_mode(
+    input: Tensor | Number,
+    other: Tensor | Number,
+    *,
+    rounding_mode: str | None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``div.Tensor_mode``; see :func:`div`."""
+    return call(DIV_TENSOR_MODE, (input, other), {"rounding_mode": rounding_mode}, out)  # type: ignore[no-any-return]
+
+
+_DIV_OVERLOADS = OverloadSet("div", {DIV: _div__default, DIV_TENSOR_MODE: _div__Tensor_mode}, ("", "Tensor_mode"))
+
+
+@overload
+def div(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def div(input: Tensor, other: Tensor, *, rounding_mode: str | None, out: Tensor | None = None) -> Tensor: ...
+def div(*args: Any, **kwargs: Any) -> Any:
+    """tp.div(input, other, *, out=None) -> Tensor
+
+    Divides ``input`` by ``other``; integers divide to the default float dtype.
+
+    div(input, other, *, rounding_mode, out=None) -> Tensor
+
+    Divides, and rounds the quotient: ``"trunc"`` towards 0, ``"floor"`` down, as ``//`` does. Integers stay
+    integers.
+    None divides without rounding.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.div(tp.tensor([1, 2, 3]), 2)
+        tensor([0.5000, 1.0000, 1.5000])
+        >>> 1.0 / tp.tensor([4.0, 0.0])
+        tensor([0.2500,    inf])
+        >>> tp.div(tp.tensor([7, -7]), 2, rounding_mode="trunc")
+        tensor([ 3, -3])
+        >>> tp.div(tp.tensor([7.0, -7.0]), 2, rounding_mode="floor")
+        tensor([ 3., -4.])
+
+    """
+    if not kwargs and len(args) == 2:
+        input, other = args
+        if other.__class__ is not Tensor:
+            other = scalar_like(input, other)
+        try:
+            t = input._type
+            if t is other._type and not active.special:
+                r = t.k_div(input._array, other._array)
+                if r.__class__ is not t.array_class:
+                    r = t.as_array(r)
+                y = Tensor()
+                y._array = r
+                y._type = o = t.float_type
+                y._version = None
+                n0 = input._edge
+                n1 = other._edge
+                if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
+                    y._edge = n = DIV.node()
+                    n.number = next_number()
+                    n.edges = (n0, n1)
+                    n.type = o
+                    n.shape = r.shape
+                    n.saved = (
+                        (input._array, t, n0, v := input._version or version_of(input), v[0])
+                        if n1 is not None
+                        else None,
+                        (other._array, t, n1, v := other._version or version_of(other), v[0]),
+                    )
+                else:
+                    y._edge = None
+                    if active.inference and STATE.get().inference:
+                        y._type = o.inference_twin
+                return y
+        except Exception:  # whatever it is, the slow path meets it again and says it properly
+            pass
+    known = _DIV_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _DIV_OVERLOADS.call(args, kwargs)
 
 
 divide = div
@@ -1100,7 +1173,10 @@ def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
                 n.edges = (n0,)
                 n.type = o
                 n.shape = r.shape
-                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]), (r, o, None, w, 0))
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    (r, o, None, w, 0),
+                )
             else:
                 y._edge = None
                 if active.inference and STATE.get().inference:

@@ -12,15 +12,32 @@ from tensorplay_core.autograd.node import next_number
 from tensorplay_core.dispatch import active
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.ops._generated_schemas_reduction import (
+    ALL,
+    AMAX,
+    AMIN,
+    AMINMAX,
+    ANY,
     ARGMAX,
+    ARGMIN,
+    COUNT_NONZERO,
+    LOGSUMEXP,
     MAX,
     MAX_DIM,
+    MAX_OTHER,
     MEAN,
+    MIN,
+    MIN_DIM,
+    MIN_OTHER,
+    NANMEAN,
+    NANSUM,
+    PROD,
     SUM,
 )
 from tensorplay_core.ops.call import call
-from tensorplay_core.ops.frontend import pick, second_name
+from tensorplay_core.ops.frontend import second_name
+from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.version import version_of
 from tensorplay_core.types.dtype import DType
 
 
@@ -141,10 +158,75 @@ def mean(
     return call(MEAN, (input, dim, keepdim), {"dtype": dtype}, out)  # type: ignore[no-any-return]
 
 
+def _max__default(input: Tensor) -> Tensor:
+    """``max``; see :func:`max`."""
+    try:
+        t = input._type
+        if not active.special:
+            r = t.k_max(input._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._version = w = [0, False]
+                y._edge = n = MAX.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    (r, o, None, w, 0),
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(MAX, (input,))  # type: ignore[no-any-return]
+
+
+def _max__dim(input: Tensor, dim: int, keepdim: bool = False, *, keepdims: bool | None = None) -> tuple[Tensor, Tensor]:
+    """``max.dim``; see :func:`max`."""
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "max", "keepdims")
+    try:
+        t = input._type
+        if not active.special:
+            y = t.k_max__dim(input._array, dim, keepdim)
+            if input._edge is not None and (not active.grad_off or STATE.get().grad):
+                MAX_DIM.node.record(y, input, dim, keepdim)
+            return y  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(MAX_DIM, (input, dim, keepdim))  # type: ignore[no-any-return]
+
+
+def _max__other(input: Tensor, other: Tensor) -> Tensor:
+    """``max.other``; see :func:`max`."""
+    try:
+        if other.__class__ is Tensor and not active.special:
+            return input._type.k_max__other(input, other)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(MAX_OTHER, (input, other))  # type: ignore[no-any-return]
+
+
+_MAX_OVERLOADS = OverloadSet("max", {MAX: _max__default, MAX_DIM: _max__dim, MAX_OTHER: _max__other})
+
+
 @overload
 def max(input: Tensor) -> Tensor: ...
 @overload
 def max(input: Tensor, dim: int, keepdim: bool = False, *, keepdims: bool | None = None) -> tuple[Tensor, Tensor]: ...
+@overload
+def max(input: Tensor, other: Tensor) -> Tensor: ...
 def max(*args: Any, **kwargs: Any) -> Any:
     """tp.max(input) -> Tensor
 
@@ -154,6 +236,10 @@ def max(*args: Any, **kwargs: Any) -> Any:
 
     The largest element along ``dim`` and the index of its first occurrence; NaN counts as largest.
 
+    max(input, other) -> Tensor
+
+    The larger of two elements, as :func:`maximum`.
+
     Example:
         >>> import tensorplay as tp
         >>> tp.max(tp.tensor([[1, 5], [4, 2]]))
@@ -161,9 +247,12 @@ def max(*args: Any, **kwargs: Any) -> Any:
         >>> values, indices = tp.max(tp.tensor([[1, 5], [4, 2]]), dim=1)
         >>> values, indices
         (tensor([5, 4]), tensor([1, 0]))
+        >>> tp.max(tp.tensor([1, 5]), tp.tensor([3, 2]))
+        tensor([3, 5])
 
     """
-    return pick("max", (MAX, MAX_DIM), args, kwargs)
+    known = _MAX_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _MAX_OVERLOADS.call(args, kwargs)
 
 
 def argmax(
@@ -208,3 +297,630 @@ def argmax(
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(ARGMAX, (input, dim, keepdim))  # type: ignore[no-any-return]
+
+
+def _min__default(input: Tensor) -> Tensor:
+    """``min``; see :func:`min`."""
+    try:
+        t = input._type
+        if not active.special:
+            r = t.k_min(input._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._version = w = [0, False]
+                y._edge = n = MIN.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    (r, o, None, w, 0),
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(MIN, (input,))  # type: ignore[no-any-return]
+
+
+def _min__dim(input: Tensor, dim: int, keepdim: bool = False, *, keepdims: bool | None = None) -> tuple[Tensor, Tensor]:
+    """``min.dim``; see :func:`min`."""
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "min", "keepdims")
+    try:
+        t = input._type
+        if not active.special:
+            y = t.k_min__dim(input._array, dim, keepdim)
+            if input._edge is not None and (not active.grad_off or STATE.get().grad):
+                MIN_DIM.node.record(y, input, dim, keepdim)
+            return y  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(MIN_DIM, (input, dim, keepdim))  # type: ignore[no-any-return]
+
+
+def _min__other(input: Tensor, other: Tensor) -> Tensor:
+    """``min.other``; see :func:`min`."""
+    try:
+        if other.__class__ is Tensor and not active.special:
+            return input._type.k_min__other(input, other)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(MIN_OTHER, (input, other))  # type: ignore[no-any-return]
+
+
+_MIN_OVERLOADS = OverloadSet("min", {MIN: _min__default, MIN_DIM: _min__dim, MIN_OTHER: _min__other})
+
+
+@overload
+def min(input: Tensor) -> Tensor: ...
+@overload
+def min(input: Tensor, dim: int, keepdim: bool = False, *, keepdims: bool | None = None) -> tuple[Tensor, Tensor]: ...
+@overload
+def min(input: Tensor, other: Tensor) -> Tensor: ...
+def min(*args: Any, **kwargs: Any) -> Any:
+    """tp.min(input) -> Tensor
+
+    The smallest element; NaN if any element is NaN.
+
+    min(input, dim, keepdim=False, *, keepdims=None) -> tuple[Tensor, Tensor]
+
+    The smallest element along ``dim`` and the index of its first occurrence; NaN counts as smallest.
+
+    min(input, other) -> Tensor
+
+    The smaller of two elements, as :func:`minimum`.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.min(tp.tensor([[4, 5], [1, 2]]))
+        tensor(1)
+        >>> values, indices = tp.min(tp.tensor([[1, 5], [4, 2]]), dim=1)
+        >>> values, indices
+        (tensor([1, 2]), tensor([0, 1]))
+        >>> tp.min(tp.tensor([1, 5]), tp.tensor([3, 2]))
+        tensor([1, 2])
+
+    """
+    known = _MIN_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _MIN_OVERLOADS.call(args, kwargs)
+
+
+def argmin(
+    input: Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    axis: int | None = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """tp.argmin(input, dim=None, keepdim=False, *, axis=None, keepdims=None) -> Tensor
+
+    The index of the first smallest element along ``dim``, or in the flattened tensor when None.
+
+    The result is int64.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> x = tp.tensor([[7, 5], [1, 2]])
+        >>> tp.argmin(x), x.argmin(dim=1)
+        (tensor(2), tensor([1, 0]))
+
+    """
+    if axis is not None:
+        dim = second_name(dim, axis, "argmin", "axis")
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "argmin", "keepdims")
+    try:
+        t = input._type
+        if not active.special:
+            r = t.k_argmin(input._array, dim, keepdim)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.index_type
+            y._version = None
+            y._edge = None
+            if active.inference and STATE.get().inference:
+                y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(ARGMIN, (input, dim, keepdim))  # type: ignore[no-any-return]
+
+
+def amax(
+    input: Tensor,
+    dim: int | Sequence[int] = (),
+    keepdim: bool = False,
+    *,
+    out: Tensor | None = None,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """tp.amax(input, dim=(), keepdim=False, *, out=None, axis=None, keepdims=None) -> Tensor
+
+    The largest elements over ``dim``, all dims when it is empty; equal ones share the gradient.
+
+    Gradients:
+        self: amax_backward(grad, self, result, dim, keepdim)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.amax(tp.tensor([[1, 5], [4, 2]]), dim=(0, 1))
+        tensor(5)
+
+    """
+    if axis is not None:
+        dim = second_name(dim, axis, "amax", "axis", ())
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "amax", "keepdims")
+    try:
+        t = input._type
+        if out is None and not active.special:
+            r = t.k_amax(input._array, dim, keepdim)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._version = w = [0, False]
+                y._edge = n = AMAX.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    (r, o, None, w, 0),
+                    dim if dim.__class__ is int else tuple(dim),
+                    keepdim,
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(AMAX, (input, dim, keepdim), None, out)  # type: ignore[no-any-return]
+
+
+def amin(
+    input: Tensor,
+    dim: int | Sequence[int] = (),
+    keepdim: bool = False,
+    *,
+    out: Tensor | None = None,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """tp.amin(input, dim=(), keepdim=False, *, out=None, axis=None, keepdims=None) -> Tensor
+
+    The smallest elements over ``dim``, all dims when it is empty; equal ones share the gradient.
+
+    Gradients:
+        self: amax_backward(grad, self, result, dim, keepdim)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.amin(tp.tensor([[1, 5], [4, 2]]), dim=0)
+        tensor([1, 2])
+
+    """
+    if axis is not None:
+        dim = second_name(dim, axis, "amin", "axis", ())
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "amin", "keepdims")
+    try:
+        t = input._type
+        if out is None and not active.special:
+            r = t.k_amin(input._array, dim, keepdim)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._version = w = [0, False]
+                y._edge = n = AMIN.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    (r, o, None, w, 0),
+                    dim if dim.__class__ is int else tuple(dim),
+                    keepdim,
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(AMIN, (input, dim, keepdim), None, out)  # type: ignore[no-any-return]
+
+
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """tp.aminmax(input, *, dim=None, keepdim=False) -> tuple[Tensor, Tensor]
+
+    The smallest and the largest elements along ``dim``, or of all when None.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> low, high = tp.aminmax(tp.tensor([3, 1, 2]))
+        >>> low, high
+        (tensor(1), tensor(3))
+
+    """
+    try:
+        if dim is None and keepdim is False and not active.special:
+            return input._type.k_aminmax(input)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(AMINMAX, (input,), {"dim": dim, "keepdim": keepdim})  # type: ignore[no-any-return]
+
+
+def prod(
+    input: Tensor,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+    out: Tensor | None = None,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """tp.prod(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, keepdims=None) -> Tensor
+
+    Multiplies over ``dim`` (all dims when None or empty); bool and integers multiply as int64.
+
+    Bool and integers give int64 unless ``dtype`` says otherwise.
+
+    Gradients:
+        self: prod_backward(grad, self, result, dim, keepdim)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> x = tp.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> tp.prod(x), x.prod(dim=0)
+        (tensor(24.), tensor([3., 8.]))
+
+    """
+    if axis is not None:
+        dim = second_name(dim, axis, "prod", "axis")
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "prod", "keepdims")
+    try:
+        t = input._type
+        if dtype is None and out is None and not active.special:
+            r = t.k_prod(input._array, dim, keepdim)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.sum_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._version = w = [0, False]
+                y._edge = n = PROD.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    (r, o, None, w, 0),
+                    dim if dim is None or dim.__class__ is int else tuple(dim),
+                    keepdim,
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(PROD, (input, dim, keepdim), {"dtype": dtype}, out)  # type: ignore[no-any-return]
+
+
+def any(
+    input: Tensor,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    out: Tensor | None = None,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """tp.any(input, dim=None, keepdim=False, *, out=None, axis=None, keepdims=None) -> Tensor
+
+    Whether an element over ``dim`` is not zero; all dims when None, none when empty. NaN is not zero.
+
+    The inputs are promoted to one dtype; the result is bool.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.any(tp.tensor([[0, 2], [0, 0]]), dim=1)
+        tensor([ True, False])
+
+    """
+    if axis is not None:
+        dim = second_name(dim, axis, "any", "axis")
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "any", "keepdims")
+    try:
+        t = input._type
+        if out is None and not active.special:
+            r = t.k_any(input._array, dim, keepdim)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.bool_type
+            y._version = None
+            y._edge = None
+            if active.inference and STATE.get().inference:
+                y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(ANY, (input, dim, keepdim), None, out)  # type: ignore[no-any-return]
+
+
+def all(
+    input: Tensor,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    out: Tensor | None = None,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """tp.all(input, dim=None, keepdim=False, *, out=None, axis=None, keepdims=None) -> Tensor
+
+    Whether no element over ``dim`` is zero; all dims when None, none when empty. NaN is not zero.
+
+    The inputs are promoted to one dtype; the result is bool.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.all(tp.tensor([[1, 2], [0, 1]]), dim=1)
+        tensor([ True, False])
+
+    """
+    if axis is not None:
+        dim = second_name(dim, axis, "all", "axis")
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "all", "keepdims")
+    try:
+        t = input._type
+        if out is None and not active.special:
+            r = t.k_all(input._array, dim, keepdim)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.bool_type
+            y._version = None
+            y._edge = None
+            if active.inference and STATE.get().inference:
+                y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(ALL, (input, dim, keepdim), None, out)  # type: ignore[no-any-return]
+
+
+def count_nonzero(
+    input: Tensor,
+    dim: int | Sequence[int] | None = None,
+    *,
+    axis: int | Sequence[int] | None = None,
+) -> Tensor:
+    """tp.count_nonzero(input, dim=None, *, axis=None) -> Tensor
+
+    How many elements over ``dim`` are not zero; all dims when None or empty.
+
+    The result is int64.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.count_nonzero(tp.tensor([[0, 2], [3, 4]]), dim=0)
+        tensor([1, 2])
+
+    """
+    if axis is not None:
+        dim = second_name(dim, axis, "count_nonzero", "axis")
+    try:
+        t = input._type
+        if not active.special:
+            r = t.k_count_nonzero(input._array, dim)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.index_type
+            y._version = None
+            y._edge = None
+            if active.inference and STATE.get().inference:
+                y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(COUNT_NONZERO, (input, dim))  # type: ignore[no-any-return]
+
+
+def nansum(
+    input: Tensor,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+    out: Tensor | None = None,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """tp.nansum(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, keepdims=None) -> Tensor
+
+    The sum over ``dim`` with NaN taken as zero.
+
+    Bool and integers give int64 unless ``dtype`` says otherwise.
+
+    Gradients:
+        self: nansum_backward(grad, self, dim, keepdim)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nansum(tp.tensor([1.0, float("nan"), 2.0]))
+        tensor(3.)
+
+    """
+    if axis is not None:
+        dim = second_name(dim, axis, "nansum", "axis")
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "nansum", "keepdims")
+    try:
+        t = input._type
+        if dtype is None and out is None and not active.special:
+            r = t.k_nansum(input._array, dim, keepdim)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.sum_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._edge = n = NANSUM.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    dim if dim is None or dim.__class__ is int else tuple(dim),
+                    keepdim,
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(NANSUM, (input, dim, keepdim), {"dtype": dtype}, out)  # type: ignore[no-any-return]
+
+
+def nanmean(
+    input: Tensor,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """tp.nanmean(input, dim=None, keepdim=False, *, dtype=None, axis=None, keepdims=None) -> Tensor
+
+    The mean over ``dim`` of the elements that are not NaN; NaN where there are none.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.nanmean(tp.tensor([1.0, float("nan"), 2.0]))
+        tensor(1.5000)
+
+    """
+    if axis is not None:
+        dim = second_name(dim, axis, "nanmean", "axis")
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "nanmean", "keepdims")
+    try:
+        if dtype is None and not active.special:
+            return input._type.k_nanmean(  # type: ignore[no-any-return]
+                input,
+                dim if dim is None or dim.__class__ is int else tuple(dim),
+                keepdim,
+            )
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(NANMEAN, (input, dim, keepdim), {"dtype": dtype})  # type: ignore[no-any-return]
+
+
+def logsumexp(
+    input: Tensor,
+    dim: int | Sequence[int],
+    keepdim: bool = False,
+    *,
+    out: Tensor | None = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """tp.logsumexp(input, dim, keepdim=False, *, out=None, keepdims=None) -> Tensor
+
+    The logarithm of the sum of the exponentials over ``dim``, which does not overflow.
+
+    Integers and bool compute in the default float dtype.
+
+    Gradients:
+        self: logsumexp_backward(grad, self, result, dim, keepdim)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.logsumexp(tp.tensor([1000.0, 1000.0]), dim=0)
+        tensor(1000.6932)
+
+    """
+    if keepdims is not None:
+        keepdim = second_name(keepdim, keepdims, "logsumexp", "keepdims")
+    try:
+        t = input._type
+        if out is None and not active.special:
+            r = t.k_logsumexp(input._array, dim, keepdim)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.float_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._version = w = [0, False]
+                y._edge = n = LOGSUMEXP.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    (r, o, None, w, 0),
+                    dim if dim.__class__ is int else tuple(dim),
+                    keepdim,
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(LOGSUMEXP, (input, dim, keepdim), None, out)  # type: ignore[no-any-return]

@@ -15,17 +15,34 @@ from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.ops._generated_schemas_view import (
     AS_STRIDED,
     AS_STRIDED_SCATTER,
+    BROADCAST_TO,
     CAT,
     CHUNK,
+    COLUMN_STACK,
     DIAGONAL,
     DIAGONAL_SCATTER,
+    DSPLIT_ARRAY,
+    DSPLIT_INT,
+    DSTACK,
     EXPAND,
     FLATTEN,
     FLIP,
+    FLIPLR,
+    FLIPUD,
+    HSPLIT_ARRAY,
+    HSPLIT_INT,
+    HSTACK,
     MOVEDIM,
     NARROW,
     PERMUTE,
+    RAVEL,
+    REPEAT,
+    REPEAT_INTERLEAVE_SELF_INT,
+    REPEAT_INTERLEAVE_SELF_TENSOR,
+    REPEAT_INTERLEAVE_TENSOR,
     RESHAPE,
+    ROLL,
+    ROT90,
     SELECT,
     SELECT_SCATTER,
     SLICE,
@@ -36,13 +53,21 @@ from tensorplay_core.ops._generated_schemas_view import (
     SQUEEZE,
     STACK,
     T,
+    TENSOR_SPLIT_INDICES,
+    TENSOR_SPLIT_SECTIONS,
+    TILE,
     TRANSPOSE,
     UNBIND,
     UNFLATTEN,
+    UNFOLD,
     UNSQUEEZE,
+    VSPLIT_ARRAY,
+    VSPLIT_INT,
+    VSTACK,
 )
 from tensorplay_core.ops.call import call
-from tensorplay_core.ops.frontend import pick, second_name, spread
+from tensorplay_core.ops.frontend import second_name, spread
+from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import prune
 from tensorplay_core.tensor.views import share, share_if_aliased
@@ -652,6 +677,29 @@ def split_with_sizes(
     return call(SPLIT_WITH_SIZES, (input, split_sizes, dim))  # type: ignore[no-any-return]
 
 
+def _split__default(input: Tensor, split_size: int, dim: int = 0, *, axis: int | None = None) -> tuple[Tensor, ...]:
+    """``split``; see :func:`split`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "split", "axis", 0)
+    return call(SPLIT, (input, split_size, dim))  # type: ignore[no-any-return]
+
+
+def _split__sizes(
+    input: Tensor,
+    split_size: Sequence[int],
+    dim: int = 0,
+    *,
+    axis: int | None = None,
+) -> tuple[Tensor, ...]:
+    """``split.sizes``; see :func:`split`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "split", "axis", 0)
+    return call(SPLIT_SIZES, (input, split_size, dim))  # type: ignore[no-any-return]
+
+
+_SPLIT_OVERLOADS = OverloadSet("split", {SPLIT: _split__default, SPLIT_SIZES: _split__sizes})
+
+
 @overload
 def split(input: Tensor, split_size: int, dim: int = 0, *, axis: int | None = None) -> tuple[Tensor, ...]: ...
 @overload
@@ -676,7 +724,8 @@ def split(*args: Any, **kwargs: Any) -> Any:
         (tensor([0, 1, 2]), tensor([3]))
 
     """
-    return pick("split", (SPLIT, SPLIT_SIZES), args, kwargs)
+    known = _SPLIT_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _SPLIT_OVERLOADS.call(args, kwargs)
 
 
 def chunk(input: Tensor, chunks: int, dim: int = 0, *, axis: int | None = None) -> tuple[Tensor, ...]:
@@ -727,7 +776,11 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
     """
     try:
         if not active.special:
-            return input._type.k_movedim(input, source, destination)  # type: ignore[no-any-return]
+            return input._type.k_movedim(  # type: ignore[no-any-return]
+                input,
+                source if source.__class__ is int else tuple(source),
+                destination if destination.__class__ is int else tuple(destination),
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(MOVEDIM, (input, source, destination))  # type: ignore[no-any-return]
@@ -772,7 +825,7 @@ def unflatten(input: Tensor, dim: int, *sizes_: int | Sequence[int], sizes: Sequ
         sizes = spread(sizes_, sizes, "unflatten")
     try:
         if not active.special:
-            return input._type.k_unflatten(input, dim, sizes)  # type: ignore[no-any-return]
+            return input._type.k_unflatten(input, dim, tuple(sizes))  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(UNFLATTEN, (input, dim, sizes))  # type: ignore[no-any-return]
@@ -1050,3 +1103,655 @@ def as_strided_scatter(
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(AS_STRIDED_SCATTER, (input, src, size, stride, storage_offset))  # type: ignore[no-any-return]
+
+
+def repeat(input: Tensor, *repeats_: int | Sequence[int], repeats: Sequence[int] | None = None) -> Tensor:
+    """tp.repeat(input, *repeats_, repeats=None) -> Tensor
+
+    A copy repeated ``repeats[d]`` times along each dim; more repeats than dims give new leading dims. ``tile``
+    takes
+    fewer too, and ``repeat_interleave`` repeats each element instead of the whole.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.tensor([1, 2]).repeat(2, 2)
+        tensor([[1, 2, 1, 2],
+                [1, 2, 1, 2]])
+
+    """
+    repeats = spread(repeats_, repeats, "repeat")
+    try:
+        if not active.special:
+            return input._type.k_repeat(input, tuple(repeats))  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(REPEAT, (input, repeats))  # type: ignore[no-any-return]
+
+
+def tile(input: Tensor, *dims_: int | Sequence[int], dims: Sequence[int] | None = None) -> Tensor:
+    """tp.tile(input, *dims_, dims=None) -> Tensor
+
+    A copy repeated ``dims[d]`` times along each dim; of fewer numbers than dims they are those of the last dims.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.tile(tp.tensor([[1, 2], [3, 4]]), (2,))
+        tensor([[1, 2, 1, 2],
+                [3, 4, 3, 4]])
+
+    """
+    dims = spread(dims_, dims, "tile")
+    try:
+        if not active.special:
+            return input._type.k_tile(input, tuple(dims))  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(TILE, (input, dims))  # type: ignore[no-any-return]
+
+
+def _repeat_interleave__Tensor(repeats: Tensor, *, output_size: int | None = None) -> Tensor:
+    """``repeat_interleave.Tensor``; see :func:`repeat_interleave`."""
+    try:
+        t = repeats._type
+        if output_size is None and not active.special:
+            r = t.k_repeat_interleave__Tensor(repeats._array)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.index_type
+            y._version = None
+            y._edge = None
+            if active.inference and STATE.get().inference:
+                y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(REPEAT_INTERLEAVE_TENSOR, (repeats,), {"output_size": output_size})  # type: ignore[no-any-return]
+
+
+def _repeat_interleave__self_Tensor(
+    input: Tensor,
+    repeats: Tensor,
+    dim: int | None = None,
+    *,
+    output_size: int | None = None,
+    axis: int | None = None,
+) -> Tensor:
+    """``repeat_interleave.self_Tensor``; see :func:`repeat_interleave`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "repeat_interleave", "axis")
+    try:
+        if repeats.__class__ is Tensor and output_size is None and not active.special:
+            return input._type.k_repeat_interleave__self_Tensor(input, repeats, dim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(  # type: ignore[no-any-return]
+        REPEAT_INTERLEAVE_SELF_TENSOR, (input, repeats, dim), {"output_size": output_size}
+    )
+
+
+def _repeat_interleave__self_int(
+    input: Tensor,
+    repeats: int,
+    dim: int | None = None,
+    *,
+    output_size: int | None = None,
+    axis: int | None = None,
+) -> Tensor:
+    """``repeat_interleave.self_int``; see :func:`repeat_interleave`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "repeat_interleave", "axis")
+    try:
+        if output_size is None and not active.special:
+            return input._type.k_repeat_interleave__self_int(input, repeats, dim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(  # type: ignore[no-any-return]
+        REPEAT_INTERLEAVE_SELF_INT, (input, repeats, dim), {"output_size": output_size}
+    )
+
+
+_REPEAT_INTERLEAVE_OVERLOADS = OverloadSet(
+    "repeat_interleave",
+    {
+        REPEAT_INTERLEAVE_TENSOR: _repeat_interleave__Tensor,
+        REPEAT_INTERLEAVE_SELF_TENSOR: _repeat_interleave__self_Tensor,
+        REPEAT_INTERLEAVE_SELF_INT: _repeat_interleave__self_int,
+    },
+)
+
+
+@overload
+def repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Tensor: ...
+@overload
+def repeat_interleave(
+    input: Tensor,
+    repeats: Tensor,
+    dim: int | None = None,
+    *,
+    output_size: int | None = None,
+    axis: int | None = None,
+) -> Tensor: ...
+@overload
+def repeat_interleave(
+    input: Tensor,
+    repeats: int,
+    dim: int | None = None,
+    *,
+    output_size: int | None = None,
+    axis: int | None = None,
+) -> Tensor: ...
+def repeat_interleave(*args: Any, **kwargs: Any) -> Any:
+    """tp.repeat_interleave(repeats, *, output_size=None) -> Tensor
+
+    The index ``i``, ``repeats[i]`` times, for each ``i``.
+
+    repeat_interleave(input, repeats, dim=None, *, output_size=None, axis=None) -> Tensor
+
+    A copy with element ``i`` along ``dim`` repeated ``repeats[i]`` times; without ``dim`` the elements are seen
+    as one
+    dim. ``output_size``, the sum of ``repeats``, is checked where it is given.
+
+    repeat_interleave(input, repeats, dim=None, *, output_size=None, axis=None) -> Tensor
+
+    A copy with each element along ``dim`` repeated ``repeats`` times; without ``dim`` they are seen as one dim.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.repeat_interleave(tp.tensor([2, 0, 1]))
+        tensor([0, 0, 2])
+        >>> tp.repeat_interleave(tp.tensor([[1, 2], [3, 4]]), tp.tensor([1, 2]), dim=0)
+        tensor([[1, 2],
+                [3, 4],
+                [3, 4]])
+        >>> tp.tensor([1, 2]).repeat_interleave(2)
+        tensor([1, 1, 2, 2])
+
+    """
+    known = _REPEAT_INTERLEAVE_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _REPEAT_INTERLEAVE_OVERLOADS.call(args, kwargs)
+
+
+def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] = ()) -> Tensor:
+    """tp.roll(input, shifts, dims=()) -> Tensor
+
+    A copy whose elements are moved by ``shifts`` along ``dims``; what leaves at one end comes in at the other.
+    Without
+    ``dims`` the elements are seen as one dim.
+
+    Gradients:
+        self: roll_backward(grad, shifts, dims)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.roll(tp.tensor([1, 2, 3, 4]), 1)
+        tensor([4, 1, 2, 3])
+        >>> tp.roll(tp.tensor([[1, 2], [3, 4], [5, 6]]), (1, -1), (0, 1))
+        tensor([[6, 5],
+                [2, 1],
+                [4, 3]])
+
+    """
+    try:
+        t = input._type
+        if not active.special:
+            r = t.k_roll(input._array, shifts, dims)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._edge = n = ROLL.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    shifts if shifts.__class__ is int else tuple(shifts),
+                    dims if dims.__class__ is int else tuple(dims),
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(ROLL, (input, shifts, dims))  # type: ignore[no-any-return]
+
+
+def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """tp.rot90(input, k=1, dims=(0, 1)) -> Tensor
+
+    A copy turned by ``k`` times 90 degrees in the plane of two dims, from the first towards the second.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.rot90(tp.tensor([[1, 2], [3, 4]]))
+        tensor([[2, 4],
+                [1, 3]])
+
+    """
+    try:
+        if not active.special:
+            return input._type.k_rot90(input, k, tuple(dims))  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(ROT90, (input, k, dims))  # type: ignore[no-any-return]
+
+
+def fliplr(input: Tensor) -> Tensor:
+    """tp.fliplr(input) -> Tensor
+
+    A copy with the order along dim 1, of left and right, reversed.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.fliplr(tp.tensor([[1, 2], [3, 4]]))
+        tensor([[2, 1],
+                [4, 3]])
+
+    """
+    try:
+        if not active.special:
+            return input._type.k_fliplr(input)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(FLIPLR, (input,))  # type: ignore[no-any-return]
+
+
+def flipud(input: Tensor) -> Tensor:
+    """tp.flipud(input) -> Tensor
+
+    A copy with the order along dim 0, of up and down, reversed.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.flipud(tp.tensor([[1, 2], [3, 4]]))
+        tensor([[3, 4],
+                [1, 2]])
+
+    """
+    try:
+        if not active.special:
+            return input._type.k_flipud(input)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(FLIPUD, (input,))  # type: ignore[no-any-return]
+
+
+def broadcast_to(input: Tensor, *sizes: int | Sequence[int], size: Sequence[int] | None = None) -> Tensor:
+    """tp.broadcast_to(input, *sizes, size=None) -> Tensor
+
+    A view of another shape, with dims of size 1 repeated without copying; the same as ``expand``.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.broadcast_to(tp.tensor([1, 2, 3]), (2, 3))
+        tensor([[1, 2, 3],
+                [1, 2, 3]])
+
+    """
+    if size is None and len(sizes) > 1:
+        size = sizes  # type: ignore[assignment]
+    else:
+        size = spread(sizes, size, "broadcast_to")
+    try:
+        if not active.special:
+            return input._type.k_broadcast_to(input, tuple(size))  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(BROADCAST_TO, (input, size))  # type: ignore[no-any-return]
+
+
+def ravel(input: Tensor) -> Tensor:
+    """tp.ravel(input) -> Tensor
+
+    All elements as one dim, in C order; a view where the memory allows.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.ravel(tp.tensor([[1, 2], [3, 4]]))
+        tensor([1, 2, 3, 4])
+
+    """
+    try:
+        if not active.special:
+            return input._type.k_ravel(input)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(RAVEL, (input,))  # type: ignore[no-any-return]
+
+
+def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """tp.unfold(input, dimension, size, step) -> Tensor
+
+    A view of all windows of ``size`` along ``dimension``, ``step`` apart: that dim counts the windows, and a new
+    last
+    dim runs inside one. Windows that overlap share memory.
+
+    Gradients:
+        self: unfold_backward(grad, self.shape, dimension, size, step)
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.arange(5).unfold(0, 3, 2)
+        tensor([[0, 1, 2],
+                [2, 3, 4]])
+
+    """
+    try:
+        t = input._type
+        if not active.special:
+            r = t.k_unfold(input._array, dimension, size, step)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t
+            v = input._version
+            if v is None or not v[1] or active.grad_off:
+                share(input, y, UNFOLD, dimension, size, step)
+            else:
+                y._version = v
+                y._view = (input, UNFOLD, dimension, size, step)
+                v[1].append(ref(y))
+                if len(v[1]) > v[2]:
+                    prune(v)
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._edge = n = UNFOLD.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (input.shape, dimension, size, step)
+            else:
+                y._edge = None
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
+    return call(UNFOLD, (input, dimension, size, step))  # type: ignore[no-any-return]
+
+
+def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """tp.hstack(tensors, *, out=None) -> Tensor
+
+    Joins tensors side by side, along dim 1; those of one dim or none along dim 0.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.hstack([tp.tensor([[1], [2]]), tp.tensor([[3], [4]])])
+        tensor([[1, 3],
+                [2, 4]])
+
+    """
+    return call(HSTACK, (tensors,), None, out)  # type: ignore[no-any-return]
+
+
+def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """tp.vstack(tensors, *, out=None) -> Tensor
+
+    Joins tensors below each other, along dim 0; those of one dim or none are rows.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.vstack([tp.tensor([1, 2]), tp.tensor([3, 4])])
+        tensor([[1, 2],
+                [3, 4]])
+
+    """
+    return call(VSTACK, (tensors,), None, out)  # type: ignore[no-any-return]
+
+
+row_stack = vstack
+
+
+def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """tp.dstack(tensors, *, out=None) -> Tensor
+
+    Joins tensors behind each other, along dim 2, each seen through ``atleast_3d``.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.dstack([tp.tensor([1, 2]), tp.tensor([3, 4])])
+        tensor([[[1, 3],
+                 [2, 4]]])
+
+    """
+    return call(DSTACK, (tensors,), None, out)  # type: ignore[no-any-return]
+
+
+def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """tp.column_stack(tensors, *, out=None) -> Tensor
+
+    Joins tensors along dim 1; those of one dim or none are columns.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.column_stack([tp.tensor([1, 2]), tp.tensor([[3, 4], [5, 6]])])
+        tensor([[1, 3, 4],
+                [2, 5, 6]])
+
+    """
+    return call(COLUMN_STACK, (tensors,), None, out)  # type: ignore[no-any-return]
+
+
+def _tensor_split__sections(
+    input: Tensor,
+    sections: int,
+    dim: int = 0,
+    *,
+    axis: int | None = None,
+) -> tuple[Tensor, ...]:
+    """``tensor_split.sections``; see :func:`tensor_split`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "tensor_split", "axis", 0)
+    return call(TENSOR_SPLIT_SECTIONS, (input, sections, dim))  # type: ignore[no-any-return]
+
+
+def _tensor_split__indices(
+    input: Tensor,
+    indices: Sequence[int],
+    dim: int = 0,
+    *,
+    axis: int | None = None,
+) -> tuple[Tensor, ...]:
+    """``tensor_split.indices``; see :func:`tensor_split`."""
+    if axis is not None:
+        dim = second_name(dim, axis, "tensor_split", "axis", 0)
+    return call(TENSOR_SPLIT_INDICES, (input, indices, dim))  # type: ignore[no-any-return]
+
+
+_TENSOR_SPLIT_OVERLOADS = OverloadSet(
+    "tensor_split",
+    {
+        TENSOR_SPLIT_SECTIONS: _tensor_split__sections,
+        TENSOR_SPLIT_INDICES: _tensor_split__indices,
+    },
+)
+
+
+@overload
+def tensor_split(input: Tensor, sections: int, dim: int = 0, *, axis: int | None = None) -> tuple[Tensor, ...]: ...
+@overload
+def tensor_split(
+    input: Tensor,
+    indices: Sequence[int],
+    dim: int = 0,
+    *,
+    axis: int | None = None,
+) -> tuple[Tensor, ...]: ...
+def tensor_split(*args: Any, **kwargs: Any) -> Any:
+    """tp.tensor_split(input, sections, dim=0, *, axis=None) -> tuple[Tensor, ...]
+
+    A tuple of views of ``sections`` parts along ``dim``; the first are larger by one where they cannot be equal.
+
+    tensor_split(input, indices, dim=0, *, axis=None) -> tuple[Tensor, ...]
+
+    A tuple of views of the parts along ``dim`` between the given indices, as slices cut them.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.tensor_split(tp.arange(5), 3)
+        (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+        >>> tp.tensor_split(tp.arange(5), (1, 4))
+        (tensor([0]), tensor([1, 2, 3]), tensor([4]))
+
+    """
+    known = _TENSOR_SPLIT_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _TENSOR_SPLIT_OVERLOADS.call(args, kwargs)
+
+
+def _hsplit__int(input: Tensor, sections: int) -> tuple[Tensor, ...]:
+    """``hsplit.int``; see :func:`hsplit`."""
+    return call(HSPLIT_INT, (input, sections))  # type: ignore[no-any-return]
+
+
+def _hsplit__array(
+    input: Tensor,
+    *indices_: int | Sequence[int],
+    indices: Sequence[int] | None = None,
+) -> tuple[Tensor, ...]:
+    """``hsplit.array``; see :func:`hsplit`."""
+    if indices is None and len(indices_) > 1:
+        indices = indices_  # type: ignore[assignment]
+    else:
+        indices = spread(indices_, indices, "hsplit")
+    return call(HSPLIT_ARRAY, (input, indices))  # type: ignore[no-any-return]
+
+
+_HSPLIT_OVERLOADS = OverloadSet("hsplit", {HSPLIT_INT: _hsplit__int, HSPLIT_ARRAY: _hsplit__array})
+
+
+@overload
+def hsplit(input: Tensor, sections: int) -> tuple[Tensor, ...]: ...
+@overload
+def hsplit(
+    input: Tensor,
+    *indices_: int | Sequence[int],
+    indices: Sequence[int] | None = None,
+) -> tuple[Tensor, ...]: ...
+def hsplit(*args: Any, **kwargs: Any) -> Any:
+    """tp.hsplit(input, sections) -> tuple[Tensor, ...]
+
+    A tuple of views of equal parts along dim 1, or along dim 0 of a tensor of one dim.
+
+    hsplit(input, *indices_, indices=None) -> tuple[Tensor, ...]
+
+    A tuple of views of the parts between the given indices of dim 1, or of dim 0 of a tensor of one dim.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.hsplit(tp.arange(4), 2)
+        (tensor([0, 1]), tensor([2, 3]))
+        >>> tp.hsplit(tp.arange(4), (1,))
+        (tensor([0]), tensor([1, 2, 3]))
+
+    """
+    known = _HSPLIT_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _HSPLIT_OVERLOADS.call(args, kwargs)
+
+
+def _vsplit__int(input: Tensor, sections: int) -> tuple[Tensor, ...]:
+    """``vsplit.int``; see :func:`vsplit`."""
+    return call(VSPLIT_INT, (input, sections))  # type: ignore[no-any-return]
+
+
+def _vsplit__array(
+    input: Tensor,
+    *indices_: int | Sequence[int],
+    indices: Sequence[int] | None = None,
+) -> tuple[Tensor, ...]:
+    """``vsplit.array``; see :func:`vsplit`."""
+    if indices is None and len(indices_) > 1:
+        indices = indices_  # type: ignore[assignment]
+    else:
+        indices = spread(indices_, indices, "vsplit")
+    return call(VSPLIT_ARRAY, (input, indices))  # type: ignore[no-any-return]
+
+
+_VSPLIT_OVERLOADS = OverloadSet("vsplit", {VSPLIT_INT: _vsplit__int, VSPLIT_ARRAY: _vsplit__array})
+
+
+@overload
+def vsplit(input: Tensor, sections: int) -> tuple[Tensor, ...]: ...
+@overload
+def vsplit(
+    input: Tensor,
+    *indices_: int | Sequence[int],
+    indices: Sequence[int] | None = None,
+) -> tuple[Tensor, ...]: ...
+def vsplit(*args: Any, **kwargs: Any) -> Any:
+    """tp.vsplit(input, sections) -> tuple[Tensor, ...]
+
+    A tuple of views of equal parts along dim 0 of a tensor of two dims or more.
+
+    vsplit(input, *indices_, indices=None) -> tuple[Tensor, ...]
+
+    A tuple of views of the parts between the given indices of dim 0.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.vsplit(tp.tensor([[1, 2], [3, 4]]), 2)
+        (tensor([[1, 2]]), tensor([[3, 4]]))
+        >>> tp.vsplit(tp.tensor([[1, 2], [3, 4]]), (1,))
+        (tensor([[1, 2]]), tensor([[3, 4]]))
+
+    """
+    known = _VSPLIT_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _VSPLIT_OVERLOADS.call(args, kwargs)
+
+
+def _dsplit__int(input: Tensor, sections: int) -> tuple[Tensor, ...]:
+    """``dsplit.int``; see :func:`dsplit`."""
+    return call(DSPLIT_INT, (input, sections))  # type: ignore[no-any-return]
+
+
+def _dsplit__array(
+    input: Tensor,
+    *indices_: int | Sequence[int],
+    indices: Sequence[int] | None = None,
+) -> tuple[Tensor, ...]:
+    """``dsplit.array``; see :func:`dsplit`."""
+    if indices is None and len(indices_) > 1:
+        indices = indices_  # type: ignore[assignment]
+    else:
+        indices = spread(indices_, indices, "dsplit")
+    return call(DSPLIT_ARRAY, (input, indices))  # type: ignore[no-any-return]
+
+
+_DSPLIT_OVERLOADS = OverloadSet("dsplit", {DSPLIT_INT: _dsplit__int, DSPLIT_ARRAY: _dsplit__array})
+
+
+@overload
+def dsplit(input: Tensor, sections: int) -> tuple[Tensor, ...]: ...
+@overload
+def dsplit(
+    input: Tensor,
+    *indices_: int | Sequence[int],
+    indices: Sequence[int] | None = None,
+) -> tuple[Tensor, ...]: ...
+def dsplit(*args: Any, **kwargs: Any) -> Any:
+    """tp.dsplit(input, sections) -> tuple[Tensor, ...]
+
+    A tuple of views of equal parts along dim 2 of a tensor of three dims or more.
+
+    dsplit(input, *indices_, indices=None) -> tuple[Tensor, ...]
+
+    A tuple of views of the parts between the given indices of dim 2.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> [part.shape for part in tp.dsplit(tp.zeros(1, 2, 4), 2)]
+        [(1, 2, 2), (1, 2, 2)]
+        >>> [part.shape for part in tp.dsplit(tp.zeros(1, 2, 4), (1,))]
+        [(1, 2, 1), (1, 2, 3)]
+
+    """
+    known = _DSPLIT_OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _DSPLIT_OVERLOADS.call(args, kwargs)

@@ -9,15 +9,22 @@ from tensorplay_core.dispatch import active
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.tensor_type import Unresolved
 from tensorplay_core.ops._generated_schemas_activation import (
+    CELU_,
     ELU_,
+    HARDSHRINK_,
     HARDSIGMOID_,
     HARDSWISH_,
+    HARDTANH_,
     LEAKY_RELU_,
     MISH_,
+    RELU6_,
     SELU_,
     SILU_,
     SOFTPLUS_,
+    SOFTSHRINK_,
     SOFTSIGN_,
+    TANHSHRINK_,
+    THRESHOLD_,
 )
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
@@ -229,3 +236,108 @@ def hardswish_(input: Tensor) -> Tensor:
     except (AttributeError, Unresolved):  # raised before anything is written
         pass
     return call(HARDSWISH_, (input,))  # type: ignore[no-any-return]
+
+
+def hardtanh_(input: Tensor, min_val: Number = -1, max_val: Number = 1) -> Tensor:
+    """hardtanh_(input, min_val=-1, max_val=1) -> Tensor
+
+    The in-place form of :func:`hardtanh`: writes to ``input`` and returns it.
+
+    """
+    return call(HARDTANH_, (input, min_val, max_val))  # type: ignore[no-any-return]
+
+
+def relu6_(input: Tensor) -> Tensor:
+    """relu6_(input) -> Tensor
+
+    The in-place form of :func:`relu6`: writes to ``input`` and returns it.
+
+    """
+    try:
+        t = input._type
+        v = input._version
+        if (
+            not (active.special or active.inference or t.inference)
+            and (v is None or not v[1])
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
+        ):
+            t.k_relu6_(input._array)
+            if v is not None:
+                v[0] += 1
+            return input
+    except (AttributeError, Unresolved):  # raised before anything is written
+        pass
+    return call(RELU6_, (input,))  # type: ignore[no-any-return]
+
+
+def threshold_(input: Tensor, threshold: Number, value: Number) -> Tensor:
+    """threshold_(input, threshold, value) -> Tensor
+
+    The in-place form of :func:`threshold`: writes to ``input`` and returns it.
+
+    """
+    try:
+        t = input._type
+        v = input._version
+        if (
+            not (active.special or active.inference or t.inference)
+            and (v is None or not v[1])
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
+        ):
+            t.k_threshold_(input._array, threshold, value)
+            if v is not None:
+                v[0] += 1
+            return input
+    except (AttributeError, Unresolved):  # raised before anything is written
+        pass
+    return call(THRESHOLD_, (input, threshold, value))  # type: ignore[no-any-return]
+
+
+def celu_(input: Tensor, alpha: Number = 1.0) -> Tensor:
+    """celu_(input, alpha=1.0) -> Tensor
+
+    The in-place form of :func:`celu`: writes to ``input`` and returns it.
+
+    """
+    return call(CELU_, (input, alpha))  # type: ignore[no-any-return]
+
+
+def hardshrink_(input: Tensor, lambd: Number = 0.5) -> Tensor:
+    """hardshrink_(input, lambd=0.5) -> Tensor
+
+    The in-place form of :func:`hardshrink`: writes to ``input`` and returns it.
+
+    """
+    return call(HARDSHRINK_, (input, lambd))  # type: ignore[no-any-return]
+
+
+def softshrink_(input: Tensor, lambd: Number = 0.5) -> Tensor:
+    """softshrink_(input, lambd=0.5) -> Tensor
+
+    The in-place form of :func:`softshrink`: writes to ``input`` and returns it.
+
+    """
+    return call(SOFTSHRINK_, (input, lambd))  # type: ignore[no-any-return]
+
+
+def tanhshrink_(input: Tensor) -> Tensor:
+    """tanhshrink_(input) -> Tensor
+
+    The in-place form of :func:`tanhshrink`: writes to ``input`` and returns it.
+
+    """
+    try:
+        t = input._type
+        v = input._version
+        if (
+            not (active.special or active.inference or t.inference)
+            and (v is None or not v[1])
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
+        ):
+            t.k_tanhshrink_(input._array)
+            if v is not None:
+                v[0] += 1
+            return input
+    except (AttributeError, Unresolved):  # raised before anything is written
+        pass
+    return call(TANHSHRINK_, (input,))  # type: ignore[no-any-return]

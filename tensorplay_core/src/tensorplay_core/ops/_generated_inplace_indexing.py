@@ -9,17 +9,23 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 from tensorplay_core.ops._generated_schemas_indexing import (
+    INDEX_ADD_,
+    INDEX_COPY_,
+    INDEX_FILL__INT_SCALAR,
+    INDEX_FILL__INT_TENSOR,
     INDEX_PUT_,
     MASKED_FILL__SCALAR,
     MASKED_FILL__TENSOR,
     MASKED_SCATTER_,
+    PUT_,
     SCATTER_ADD_,
+    SCATTER_REDUCE__TWO,
     SCATTER__SRC,
     SCATTER__VALUE,
 )
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
-from tensorplay_core.ops.frontend import pick
+from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.tensor.tensor import Tensor
 
 
@@ -31,6 +37,22 @@ def index_put_(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, 
 
     """
     return call(INDEX_PUT_, (input, indices, values, accumulate))  # type: ignore[no-any-return]
+
+
+def _masked_fill___Scalar(input: Tensor, mask: Tensor, value: Number) -> Tensor:
+    """``masked_fill_.Scalar``; see :func:`masked_fill_`."""
+    return call(MASKED_FILL__SCALAR, (input, mask, value))  # type: ignore[no-any-return]
+
+
+def _masked_fill___Tensor(input: Tensor, mask: Tensor, value: Tensor) -> Tensor:
+    """``masked_fill_.Tensor``; see :func:`masked_fill_`."""
+    return call(MASKED_FILL__TENSOR, (input, mask, value))  # type: ignore[no-any-return]
+
+
+_MASKED_FILL__OVERLOADS = OverloadSet(
+    "masked_fill_",
+    {MASKED_FILL__SCALAR: _masked_fill___Scalar, MASKED_FILL__TENSOR: _masked_fill___Tensor},
+)
 
 
 @overload
@@ -45,7 +67,8 @@ def masked_fill_(*args: Any, **kwargs: Any) -> Any:
     Writes to the first argument and returns it.
 
     """
-    return pick("masked_fill_", (MASKED_FILL__SCALAR, MASKED_FILL__TENSOR), args, kwargs)
+    known = _MASKED_FILL__OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _MASKED_FILL__OVERLOADS.call(args, kwargs)
 
 
 def masked_scatter_(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
@@ -55,6 +78,19 @@ def masked_scatter_(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
     """
     return call(MASKED_SCATTER_, (input, mask, source))  # type: ignore[no-any-return]
+
+
+def _scatter___src(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """``scatter_.src``; see :func:`scatter_`."""
+    return call(SCATTER__SRC, (input, dim, index, src))  # type: ignore[no-any-return]
+
+
+def _scatter___value(input: Tensor, dim: int, index: Tensor, value: Number) -> Tensor:
+    """``scatter_.value``; see :func:`scatter_`."""
+    return call(SCATTER__VALUE, (input, dim, index, value))  # type: ignore[no-any-return]
+
+
+_SCATTER__OVERLOADS = OverloadSet("scatter_", {SCATTER__SRC: _scatter___src, SCATTER__VALUE: _scatter___value})
 
 
 @overload
@@ -69,7 +105,8 @@ def scatter_(*args: Any, **kwargs: Any) -> Any:
     Writes to the first argument and returns it.
 
     """
-    return pick("scatter_", (SCATTER__SRC, SCATTER__VALUE), args, kwargs)
+    known = _SCATTER__OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _SCATTER__OVERLOADS.call(args, kwargs)
 
 
 def scatter_add_(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
@@ -79,3 +116,84 @@ def scatter_add_(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
     """
     return call(SCATTER_ADD_, (input, dim, index, src))  # type: ignore[no-any-return]
+
+
+def index_add_(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
+    """index_add_(input, dim, index, source, *, alpha=1) -> Tensor
+
+    Adds ``alpha`` times the slices of ``source`` to those of ``self`` that ``index`` names along ``dim``.
+
+    """
+    return call(INDEX_ADD_, (input, dim, index, source), {"alpha": alpha})  # type: ignore[no-any-return]
+
+
+def index_copy_(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """index_copy_(input, dim, index, source) -> Tensor
+
+    Writes the slices of ``source`` to the places of ``self`` that ``index`` names along ``dim``.
+
+    """
+    return call(INDEX_COPY_, (input, dim, index, source))  # type: ignore[no-any-return]
+
+
+def _index_fill___int_Scalar(input: Tensor, dim: int, index: Tensor, value: Number) -> Tensor:
+    """``index_fill_.int_Scalar``; see :func:`index_fill_`."""
+    return call(INDEX_FILL__INT_SCALAR, (input, dim, index, value))  # type: ignore[no-any-return]
+
+
+def _index_fill___int_Tensor(input: Tensor, dim: int, index: Tensor, value: Tensor) -> Tensor:
+    """``index_fill_.int_Tensor``; see :func:`index_fill_`."""
+    return call(INDEX_FILL__INT_TENSOR, (input, dim, index, value))  # type: ignore[no-any-return]
+
+
+_INDEX_FILL__OVERLOADS = OverloadSet(
+    "index_fill_",
+    {
+        INDEX_FILL__INT_SCALAR: _index_fill___int_Scalar,
+        INDEX_FILL__INT_TENSOR: _index_fill___int_Tensor,
+    },
+)
+
+
+@overload
+def index_fill_(input: Tensor, dim: int, index: Tensor, value: Number) -> Tensor: ...
+@overload
+def index_fill_(input: Tensor, dim: int, index: Tensor, value: Tensor) -> Tensor: ...
+def index_fill_(*args: Any, **kwargs: Any) -> Any:
+    """index_fill_(input, dim, index, value) -> Tensor
+
+    index_fill_(input, dim, index, value) -> Tensor
+
+    Writes to the first argument and returns it.
+
+    """
+    known = _INDEX_FILL__OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _INDEX_FILL__OVERLOADS.call(args, kwargs)
+
+
+def put_(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """put_(input, index, source, accumulate=False) -> Tensor
+
+    The in-place form of :func:`put`: writes to ``input`` and returns it.
+
+    """
+    return call(PUT_, (input, index, source, accumulate))  # type: ignore[no-any-return]
+
+
+def scatter_reduce_(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Tensor:
+    """scatter_reduce_(input, dim, index, src, reduce, *, include_self=True) -> Tensor
+
+    The in-place form of :func:`scatter_reduce`: writes to ``input`` and returns it.
+
+    """
+    return call(  # type: ignore[no-any-return]
+        SCATTER_REDUCE__TWO, (input, dim, index, src, reduce), {"include_self": include_self}
+    )

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any, overload
+
 from tensorplay_core.dispatch import active
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.tensor_type import Unresolved
@@ -12,6 +14,7 @@ from tensorplay_core.ops._generated_schemas_pointwise import (
     ADD_,
     COS_,
     DIV_,
+    DIV__TENSOR_MODE,
     EXPM1_,
     EXP_,
     LOG1P_,
@@ -32,6 +35,7 @@ from tensorplay_core.ops._generated_schemas_pointwise import (
 )
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
+from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.ops.typing_rules import scalar_like
 from tensorplay_core.tensor.tensor import Tensor
 
@@ -122,12 +126,8 @@ def mul_(input: Tensor, other: Tensor | Number) -> Tensor:
     return call(MUL_, (input, other))  # type: ignore[no-any-return]
 
 
-def div_(input: Tensor, other: Tensor | Number) -> Tensor:
-    """div_(input, other) -> Tensor
-
-    The in-place form of :func:`div`: writes to ``input`` and returns it.
-
-    """
+def _div___default(input: Tensor, other: Tensor | Number) -> Tensor:
+    """``div_``; see :func:`div_`."""
     if other.__class__ is not Tensor:
         other = scalar_like(input, other)
     try:
@@ -148,6 +148,30 @@ def div_(input: Tensor, other: Tensor | Number) -> Tensor:
     except (AttributeError, Unresolved):  # raised before anything is written
         pass
     return call(DIV_, (input, other))  # type: ignore[no-any-return]
+
+
+def _div___Tensor_mode(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None) -> Tensor:
+    """``div_.Tensor_mode``; see :func:`div_`."""
+    return call(DIV__TENSOR_MODE, (input, other), {"rounding_mode": rounding_mode})  # type: ignore[no-any-return]
+
+
+_DIV__OVERLOADS = OverloadSet("div_", {DIV_: _div___default, DIV__TENSOR_MODE: _div___Tensor_mode})
+
+
+@overload
+def div_(input: Tensor, other: Tensor) -> Tensor: ...
+@overload
+def div_(input: Tensor, other: Tensor, *, rounding_mode: str | None) -> Tensor: ...
+def div_(*args: Any, **kwargs: Any) -> Any:
+    """div_(input, other) -> Tensor
+
+    div_(input, other, *, rounding_mode) -> Tensor
+
+    Writes to the first argument and returns it.
+
+    """
+    known = _DIV__OVERLOADS.get((*map(type, args), *kwargs, *map(type, kwargs.values())))
+    return known(*args, **kwargs) if known is not None else _DIV__OVERLOADS.call(args, kwargs)
 
 
 def pow_(input: Tensor, exponent: Tensor | Number) -> Tensor:

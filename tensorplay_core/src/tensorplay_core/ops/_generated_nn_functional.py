@@ -3,44 +3,401 @@
 
 from __future__ import annotations
 
+from tensorplay_core.ops import _generated_functional as functions
 from tensorplay_core.ops._generated_functional_activation import (
-    elu,
-    hardsigmoid,
-    hardswish,
-    leaky_relu,
-    mish,
-    selu,
-    silu,
+    gelu,
+    glu,
+    hardshrink,
+    log_sigmoid,
+    logsigmoid,
+    prelu,
     softplus,
+    softshrink,
     softsign,
+    tanhshrink,
+)
+from tensorplay_core.ops._generated_functional_attention import (
+    _attention,
+    _attention_backward,
+    _embedding,
+    embedding,
+    embedding_dense_backward,
+    one_hot,
+    scaled_dot_product_attention,
+)
+from tensorplay_core.ops._generated_functional_convolution import (
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
+from tensorplay_core.ops._generated_functional_dropout import (
+    alpha_dropout,
+    dropout,
+    dropout1d,
+    dropout2d,
+    dropout3d,
+    native_dropout,
+    native_dropout_backward,
+)
+from tensorplay_core.ops._generated_functional_linalg import (
+    cosine_similarity,
+    normalize,
+    pairwise_distance,
+)
+from tensorplay_core.ops._generated_functional_loss import (
+    _binary_cross_entropy,
+    _cross_entropy,
+    _cross_entropy_backward,
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cosine_embedding_loss,
+    gaussian_nll_loss,
+    hinge_embedding_loss,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    margin_ranking_loss,
+    mse_loss,
+    nll_loss,
+    poisson_nll_loss,
+    smooth_l1_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
 )
 from tensorplay_core.ops._generated_functional_nn import (
     cross_entropy,
     linear,
     log_softmax,
     softmax,
+    softmin,
+)
+from tensorplay_core.ops._generated_functional_normalization import (
+    _standardize,
+    _standardize_backward,
+    batch_norm,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    rms_norm,
+)
+from tensorplay_core.ops._generated_functional_padding import (
+    col2im,
+    im2col,
+    interpolate,
+    pad,
+    pixel_shuffle,
+    pixel_unshuffle,
 )
 from tensorplay_core.ops._generated_functional_pointwise import (
-    relu,
     sigmoid,
     tanh,
 )
+from tensorplay_core.ops._generated_functional_pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    max_pool1d_with_indices,
+    max_pool2d_with_indices,
+    max_pool3d_with_indices,
+)
+from tensorplay_core.ops._generated_inplace_activation import (
+    celu_,
+    elu_,
+    hardsigmoid_,
+    hardswish_,
+    hardtanh_,
+    leaky_relu_,
+    mish_,
+    relu6_,
+    selu_,
+    silu_,
+    threshold_,
+)
+from tensorplay_core.ops._generated_inplace_pointwise import (
+    relu_,
+)
+from tensorplay_core.ops.annotations import Number
+from tensorplay_core.ops.convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+)
+from tensorplay_core.ops.nn_functional import (
+    fold,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    unfold,
+)
+from tensorplay_core.tensor.tensor import Tensor
 
 __all__ = [
+    "_attention",
+    "_attention_backward",
+    "_binary_cross_entropy",
+    "_cross_entropy",
+    "_cross_entropy_backward",
+    "_embedding",
+    "_standardize",
+    "_standardize_backward",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "alpha_dropout",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "batch_norm",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "celu",
+    "celu_",
+    "col2im",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "cosine_embedding_loss",
+    "cosine_similarity",
     "cross_entropy",
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
     "elu",
+    "elu_",
+    "embedding",
+    "embedding_dense_backward",
+    "fold",
+    "gaussian_nll_loss",
+    "gelu",
+    "glu",
+    "group_norm",
+    "hardshrink",
     "hardsigmoid",
+    "hardsigmoid_",
     "hardswish",
+    "hardswish_",
+    "hardtanh",
+    "hardtanh_",
+    "hinge_embedding_loss",
+    "huber_loss",
+    "im2col",
+    "instance_norm",
+    "interpolate",
+    "kl_div",
+    "l1_loss",
+    "layer_norm",
     "leaky_relu",
+    "leaky_relu_",
     "linear",
+    "log_sigmoid",
     "log_softmax",
+    "logsigmoid",
+    "margin_ranking_loss",
+    "max_pool1d",
+    "max_pool1d_with_indices",
+    "max_pool2d",
+    "max_pool2d_with_indices",
+    "max_pool3d",
+    "max_pool3d_with_indices",
     "mish",
+    "mish_",
+    "mse_loss",
+    "native_dropout",
+    "native_dropout_backward",
+    "nll_loss",
+    "normalize",
+    "one_hot",
+    "pad",
+    "pairwise_distance",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "poisson_nll_loss",
+    "prelu",
     "relu",
+    "relu6",
+    "relu6_",
+    "relu_",
+    "rms_norm",
+    "scaled_dot_product_attention",
     "selu",
+    "selu_",
     "sigmoid",
     "silu",
+    "silu_",
+    "smooth_l1_loss",
+    "soft_margin_loss",
     "softmax",
+    "softmin",
     "softplus",
+    "softshrink",
     "softsign",
     "tanh",
+    "tanhshrink",
+    "threshold",
+    "threshold_",
+    "triplet_margin_loss",
+    "unfold",
 ]
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """tp.nn.functional.silu(input, inplace=False) -> Tensor
+
+    ``x * sigmoid(x)``, also called swish.
+
+    With ``inplace`` the result is written to ``input``, which is returned.
+
+    """
+    if inplace:
+        return silu_(input)
+    return functions.silu(input)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """tp.nn.functional.mish(input, inplace=False) -> Tensor
+
+    ``x * tanh(softplus(x))``.
+
+    With ``inplace`` the result is written to ``input``, which is returned.
+
+    """
+    if inplace:
+        return mish_(input)
+    return functions.mish(input)
+
+
+def elu(input: Tensor, alpha: Number = 1.0, inplace: bool = False) -> Tensor:
+    """tp.nn.functional.elu(input, alpha=1.0, inplace=False) -> Tensor
+
+    ``x`` where it is positive, ``alpha * (exp(x) - 1)`` elsewhere.
+
+    With ``inplace`` the result is written to ``input``, which is returned.
+
+    """
+    if inplace:
+        return elu_(input, alpha)
+    return functions.elu(input, alpha)
+
+
+def leaky_relu(input: Tensor, negative_slope: Number = 0.01, inplace: bool = False) -> Tensor:
+    """tp.nn.functional.leaky_relu(input, negative_slope=0.01, inplace=False) -> Tensor
+
+    ``x`` where it is positive, ``negative_slope * x`` elsewhere.
+
+    With ``inplace`` the result is written to ``input``, which is returned.
+
+    """
+    if inplace:
+        return leaky_relu_(input, negative_slope)
+    return functions.leaky_relu(input, negative_slope)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """tp.nn.functional.selu(input, inplace=False) -> Tensor
+
+    The scaled :func:`elu` that keeps mean and variance from layer to layer (Klambauer et al. 2017).
+
+    With ``inplace`` the result is written to ``input``, which is returned.
+
+    """
+    if inplace:
+        return selu_(input)
+    return functions.selu(input)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """tp.nn.functional.hardsigmoid(input, inplace=False) -> Tensor
+
+    A :func:`sigmoid` in three straight pieces.
+
+    With ``inplace`` the result is written to ``input``, which is returned.
+
+    """
+    if inplace:
+        return hardsigmoid_(input)
+    return functions.hardsigmoid(input)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """tp.nn.functional.hardswish(input, inplace=False) -> Tensor
+
+    ``x * hardsigmoid(x)``.
+
+    With ``inplace`` the result is written to ``input``, which is returned.
+
+    """
+    if inplace:
+        return hardswish_(input)
+    return functions.hardswish(input)
+
+
+def hardtanh(input: Tensor, min_val: Number = -1, max_val: Number = 1, inplace: bool = False) -> Tensor:
+    """tp.nn.functional.hardtanh(input, min_val=-1, max_val=1, inplace=False) -> Tensor
+
+    Each element, but not below ``min_val`` nor above ``max_val``; the slope is 0 at the bounds.
+
+    With ``inplace`` the result is written to ``input``, which is returned.
+
+    """
+    if inplace:
+        return hardtanh_(input, min_val, max_val)
+    return functions.hardtanh(input, min_val, max_val)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """tp.nn.functional.relu6(input, inplace=False) -> Tensor
+
+    Each element, but not below 0 nor above 6; the slope is 0 at the bounds.
+
+    With ``inplace`` the result is written to ``input``, which is returned.
+
+    """
+    if inplace:
+        return relu6_(input)
+    return functions.relu6(input)
+
+
+def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = False) -> Tensor:
+    """tp.nn.functional.threshold(input, threshold, value, inplace=False) -> Tensor
+
+    Each element where it is above ``threshold``, ``value`` elsewhere.
+
+    With ``inplace`` the result is written to ``input``, which is returned.
+
+    """
+    if inplace:
+        return threshold_(input, threshold, value)
+    return functions.threshold(input, threshold, value)
+
+
+def celu(input: Tensor, alpha: Number = 1.0, inplace: bool = False) -> Tensor:
+    """tp.nn.functional.celu(input, alpha=1.0, inplace=False) -> Tensor
+
+    ``x`` where it is positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere: a smooth :func:`elu` for every ``alpha``.
+
+    With ``inplace`` the result is written to ``input``, which is returned.
+
+    """
+    if inplace:
+        return celu_(input, alpha)
+    return functions.celu(input, alpha)
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """tp.nn.functional.relu(input, inplace=False) -> Tensor
+
+    ``max(x, 0)``; NaN stays NaN.
+
+    With ``inplace`` the result is written to ``input``, which is returned.
+
+    """
+    if inplace:
+        return relu_(input)
+    return functions.relu(input)

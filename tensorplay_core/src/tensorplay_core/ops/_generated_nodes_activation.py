@@ -7,16 +7,27 @@ from typing import Any
 
 from tensorplay_core.autograd.node import SAVING, Gradients, Node, record, save, unpack
 from tensorplay_core.ops import _generated_functional as F
+from tensorplay_core.ops import helpers as H
 from tensorplay_core.ops._generated_schemas_activation import (
+    CELU,
     ELU,
+    GELU,
+    GELU_BACKWARD,
+    HARDSHRINK,
     HARDSIGMOID,
     HARDSWISH,
+    HARDTANH,
     LEAKY_RELU,
+    LOG_SIGMOID,
     MISH,
+    RELU6,
     SELU,
     SILU,
     SOFTPLUS,
+    SOFTSHRINK,
     SOFTSIGN,
+    TANHSHRINK,
+    THRESHOLD,
 )
 
 
@@ -284,3 +295,292 @@ class HardswishBackward(Node):
         saved_self, = node.saved
         self = unpack(saved_self, node, "self", graph)
         return (F.where(self <= -3, 0, F.where(self >= 3, grad, grad * (self / 3 + 1 / 2))),)
+
+
+class HardtanhBackward(Node):
+    """The gradient of ``hardtanh``.
+
+    self: where(self <= min_val, 0, where(self >= max_val, 0, grad))
+
+    """
+
+    __slots__ = ()
+    op = HARDTANH
+    kind = SAVING
+    pointwise = True
+    saves_input = ("self",)
+    saved_names = ("self", "min_val", "max_val")
+
+    @staticmethod
+    def record(result: Any, self: Any, min_val: Any, max_val: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = HardtanhBackward()
+        record(node, (self,), result)
+        node.saved = (save(self), min_val, max_val)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, min_val, max_val = node.saved
+        self = unpack(saved_self, node, "self", graph)
+        return (F.where(self <= min_val, 0, F.where(self >= max_val, 0, grad)),)
+
+
+class Relu6Backward(Node):
+    """The gradient of ``relu6``.
+
+    self: where(self <= 0, 0, where(self >= 6, 0, grad))
+
+    """
+
+    __slots__ = ()
+    op = RELU6
+    kind = SAVING
+    pointwise = True
+    saves_input = ("self",)
+    saved_names = ("self",)
+
+    @staticmethod
+    def record(result: Any, self: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = Relu6Backward()
+        record(node, (self,), result)
+        node.saved = (save(self),)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, = node.saved
+        self = unpack(saved_self, node, "self", graph)
+        return (F.where(self <= 0, 0, F.where(self >= 6, 0, grad)),)
+
+
+class ThresholdBackward(Node):
+    """The gradient of ``threshold``.
+
+    self: where(self <= threshold, 0, grad)
+
+    """
+
+    __slots__ = ()
+    op = THRESHOLD
+    kind = SAVING
+    pointwise = True
+    saves_input = ("self",)
+    saved_names = ("self", "threshold")
+
+    @staticmethod
+    def record(result: Any, self: Any, threshold: Any, value: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = ThresholdBackward()
+        record(node, (self,), result)
+        node.saved = (save(self), threshold)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, threshold = node.saved
+        self = unpack(saved_self, node, "self", graph)
+        return (F.where(self <= threshold, 0, grad),)
+
+
+class CeluBackward(Node):
+    """The gradient of ``celu``, found from its formula.
+
+    self: where(self > 0, grad, grad * exp(where(self > 0, 0, self) / alpha))
+
+    """
+
+    __slots__ = ()
+    op = CELU
+    kind = SAVING
+    pointwise = True
+    saves_input = ("self",)
+    saved_names = ("self", "alpha")
+
+    @staticmethod
+    def record(result: Any, self: Any, alpha: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = CeluBackward()
+        record(node, (self,), result)
+        node.saved = (save(self), alpha)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, alpha = node.saved
+        self = unpack(saved_self, node, "self", graph)
+        shared_0 = self > 0
+        return (F.where(shared_0, grad, grad * F.exp(F.where(shared_0, 0, self) / alpha)),)
+
+
+class HardshrinkBackward(Node):
+    """The gradient of ``hardshrink``.
+
+    self: where(self < -lambd, grad, where(self <= lambd, 0, grad))
+
+    """
+
+    __slots__ = ()
+    op = HARDSHRINK
+    kind = SAVING
+    pointwise = True
+    saves_input = ("self",)
+    saved_names = ("self", "lambd")
+
+    @staticmethod
+    def record(result: Any, self: Any, lambd: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = HardshrinkBackward()
+        record(node, (self,), result)
+        node.saved = (save(self), lambd)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, lambd = node.saved
+        self = unpack(saved_self, node, "self", graph)
+        return (F.where(self < -lambd, grad, F.where(self <= lambd, 0, grad)),)
+
+
+class SoftshrinkBackward(Node):
+    """The gradient of ``softshrink``.
+
+    self: where(self < -lambd, grad, where(self <= lambd, 0, grad))
+
+    """
+
+    __slots__ = ()
+    op = SOFTSHRINK
+    kind = SAVING
+    pointwise = True
+    saves_input = ("self",)
+    saved_names = ("self", "lambd")
+
+    @staticmethod
+    def record(result: Any, self: Any, lambd: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = SoftshrinkBackward()
+        record(node, (self,), result)
+        node.saved = (save(self), lambd)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, lambd = node.saved
+        self = unpack(saved_self, node, "self", graph)
+        return (F.where(self < -lambd, grad, F.where(self <= lambd, 0, grad)),)
+
+
+class TanhshrinkBackward(Node):
+    """The gradient of ``tanhshrink``.
+
+    self: grad * (tanh(self) * tanh(self))
+
+    """
+
+    __slots__ = ()
+    op = TANHSHRINK
+    kind = SAVING
+    pointwise = True
+    saves_input = ("self",)
+    saved_names = ("self",)
+
+    @staticmethod
+    def record(result: Any, self: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = TanhshrinkBackward()
+        record(node, (self,), result)
+        node.saved = (save(self),)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, = node.saved
+        self = unpack(saved_self, node, "self", graph)
+        shared_0 = F.tanh(self)
+        return (grad * (shared_0 * shared_0),)
+
+
+class LogSigmoidBackward(Node):
+    """The gradient of ``log_sigmoid``.
+
+    self: grad * sigmoid(-self)
+
+    """
+
+    __slots__ = ()
+    op = LOG_SIGMOID
+    kind = SAVING
+    pointwise = True
+    saves_input = ("self",)
+    saved_names = ("self",)
+
+    @staticmethod
+    def record(result: Any, self: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = LogSigmoidBackward()
+        record(node, (self,), result)
+        node.saved = (save(self),)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, = node.saved
+        self = unpack(saved_self, node, "self", graph)
+        return (grad * F.sigmoid(-self),)
+
+
+class GeluBackward(Node):
+    """The gradient of ``gelu``.
+
+    self: gelu_backward(grad, self, approximate=approximate)
+
+    """
+
+    __slots__ = ()
+    op = GELU
+    kind = SAVING
+    pointwise = True
+    saves_input = ("self",)
+    saved_names = ("self", "approximate")
+
+    @staticmethod
+    def record(result: Any, self: Any, *, approximate: Any = "none") -> None:
+        """Attaches a node to the result of a call."""
+        node = GeluBackward()
+        record(node, (self,), result)
+        node.saved = (save(self), approximate)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, approximate = node.saved
+        self = unpack(saved_self, node, "self", graph)
+        return (F.gelu_backward(grad, self, approximate=approximate),)
+
+
+class GeluBackwardBackward(Node):
+    """The gradient of ``gelu_backward``.
+
+    grad_output: gelu_backward(grad, self, approximate=approximate)
+    self: gelu_second(grad * grad_output, self, approximate)
+
+    """
+
+    __slots__ = ()
+    op = GELU_BACKWARD
+    kind = SAVING
+    saves_input = ("grad_output", "self")
+    saved_names = ("grad_output", "self", "approximate")
+
+    @staticmethod
+    def record(result: Any, grad_output: Any, self: Any, *, approximate: Any = "none") -> None:
+        """Attaches a node to the result of a call."""
+        node = GeluBackwardBackward()
+        record(node, (grad_output, self), result)
+        node.saved = (save(grad_output) if node.edges[1] is not None else None, save(self), approximate)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_grad_output, saved_self, approximate = node.saved
+        edge_grad_output, edge_self = node.edges
+        self = saved_self and unpack(saved_self, node, "self", graph)
+        grad_grad_output = grad_self = None
+        if edge_grad_output is not None:
+            grad_grad_output = F.gelu_backward(grad, self, approximate=approximate)
+        if edge_self is not None:
+            grad_output = unpack(saved_grad_output, node, "grad_output", graph)
+            grad_self = H.gelu_second(grad * grad_output, self, approximate)
+        return grad_grad_output, grad_self

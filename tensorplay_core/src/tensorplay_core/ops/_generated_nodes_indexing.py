@@ -12,6 +12,7 @@ from tensorplay_core.ops._generated_schemas_indexing import (
     INDEX,
     INDEX_BACKWARD,
     INDEX_PUT_,
+    SCATTER_REDUCE_TWO,
     SELECT_BACKWARD,
     SLICE_BACKWARD,
 )
@@ -151,3 +152,46 @@ class IndexPutBackward(Node):
         if edge_values is not None:
             grad_values = F.index(grad, indices)
         return grad_self, grad_values
+
+
+class ScatterReduceTwoBackward(Node):
+    """The gradient of ``scatter_reduce.two``.
+
+    self, src: scatter_reduce_backward(grad, self, dim, index, src, reduce, include_self, result)
+
+    """
+
+    __slots__ = ()
+    op = SCATTER_REDUCE_TWO
+    kind = SAVING
+    saves_input = ("self", "index", "src")
+    saved_names = ("self", "index", "src", "result", "dim", "reduce", "include_self")
+
+    @staticmethod
+    def record(
+        result: Any,
+        self: Any,
+        dim: Any,
+        index: Any,
+        src: Any,
+        reduce: Any,
+        *,
+        include_self: Any = True,
+    ) -> None:
+        """Attaches a node to the result of a call."""
+        node = ScatterReduceTwoBackward()
+        record(node, (self, src), result)
+        node.saved = (save(self), save(index), save(src), save(result, node), dim, reduce, include_self)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, saved_index, saved_src, saved_result, dim, reduce, include_self = node.saved
+        edge_self, edge_src = node.edges
+        grad_self = grad_src = None
+        if edge_self is not None or edge_src is not None:
+            self = unpack(saved_self, node, "self", graph)
+            index = unpack(saved_index, node, "index", graph)
+            src = unpack(saved_src, node, "src", graph)
+            result = unpack(saved_result, node, "result", graph, own=True)
+            grad_self, grad_src = H.scatter_reduce_backward(grad, self, dim, index, src, reduce, include_self, result)
+        return grad_self, grad_src

@@ -6,9 +6,23 @@ from __future__ import annotations
 from typing import Any
 
 from tensorplay_core.autograd.node import SAVING, Gradients, Node, record, save, unpack
+from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops import helpers as H
 from tensorplay_core.ops._generated_schemas_linalg import (
+    ADDMM,
+    ADDMV,
+    BADDBMM,
+    BMM,
+    CDIST,
+    DOT,
     MATMUL,
+    MM,
+    MV,
+    OUTER,
+    TRIL,
+    TRIU,
+    VDOT,
+    _CDIST_BACKWARD,
 )
 
 
@@ -50,3 +64,480 @@ class MatmulBackward(Node):
             self = unpack(saved_self, node, "self", graph)
             grad_other = H.matmul_backward_other(grad, self, other_shape)
         return grad_self, grad_other
+
+
+class MmBackward(Node):
+    """The gradient of ``mm``.
+
+    self: matmul(grad, adjoint(mat2))
+    mat2: matmul(adjoint(self), grad)
+
+    """
+
+    __slots__ = ()
+    op = MM
+    kind = SAVING
+    saves_input = ("self", "mat2")
+    saved_names = ("self", "mat2")
+
+    @staticmethod
+    def record(result: Any, self: Any, mat2: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = MmBackward()
+        record(node, (self, mat2), result)
+        node.saved = (
+            save(self) if node.edges[1] is not None else None,
+            save(mat2) if node.edges[0] is not None else None,
+        )
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, saved_mat2 = node.saved
+        edge_self, edge_mat2 = node.edges
+        grad_self = grad_mat2 = None
+        if edge_self is not None:
+            mat2 = unpack(saved_mat2, node, "mat2", graph)
+            grad_self = F.matmul(grad, H.adjoint(mat2))
+        if edge_mat2 is not None:
+            self = unpack(saved_self, node, "self", graph)
+            grad_mat2 = F.matmul(H.adjoint(self), grad)
+        return grad_self, grad_mat2
+
+
+class BmmBackward(Node):
+    """The gradient of ``bmm``.
+
+    self: matmul(grad, adjoint(mat2))
+    mat2: matmul(adjoint(self), grad)
+
+    """
+
+    __slots__ = ()
+    op = BMM
+    kind = SAVING
+    saves_input = ("self", "mat2")
+    saved_names = ("self", "mat2")
+
+    @staticmethod
+    def record(result: Any, self: Any, mat2: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = BmmBackward()
+        record(node, (self, mat2), result)
+        node.saved = (
+            save(self) if node.edges[1] is not None else None,
+            save(mat2) if node.edges[0] is not None else None,
+        )
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, saved_mat2 = node.saved
+        edge_self, edge_mat2 = node.edges
+        grad_self = grad_mat2 = None
+        if edge_self is not None:
+            mat2 = unpack(saved_mat2, node, "mat2", graph)
+            grad_self = F.matmul(grad, H.adjoint(mat2))
+        if edge_mat2 is not None:
+            self = unpack(saved_self, node, "self", graph)
+            grad_mat2 = F.matmul(H.adjoint(self), grad)
+        return grad_self, grad_mat2
+
+
+class MvBackward(Node):
+    """The gradient of ``mv``.
+
+    self: outer(grad, vec.conj())
+    vec: matmul(adjoint(self), grad)
+
+    """
+
+    __slots__ = ()
+    op = MV
+    kind = SAVING
+    saves_input = ("self", "vec")
+    saved_names = ("self", "vec")
+
+    @staticmethod
+    def record(result: Any, self: Any, vec: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = MvBackward()
+        record(node, (self, vec), result)
+        node.saved = (
+            save(self) if node.edges[1] is not None else None,
+            save(vec) if node.edges[0] is not None else None,
+        )
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, saved_vec = node.saved
+        edge_self, edge_vec = node.edges
+        grad_self = grad_vec = None
+        if edge_self is not None:
+            vec = unpack(saved_vec, node, "vec", graph)
+            grad_self = F.outer(grad, vec.conj() if vec._type.is_complex else vec)
+        if edge_vec is not None:
+            self = unpack(saved_self, node, "self", graph)
+            grad_vec = F.matmul(H.adjoint(self), grad)
+        return grad_self, grad_vec
+
+
+class DotBackward(Node):
+    """The gradient of ``dot``.
+
+    self: grad * tensor.conj()
+    tensor: grad * self.conj()
+
+    """
+
+    __slots__ = ()
+    op = DOT
+    kind = SAVING
+    saves_input = ("self", "tensor")
+    saved_names = ("self", "tensor")
+
+    @staticmethod
+    def record(result: Any, self: Any, tensor: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = DotBackward()
+        record(node, (self, tensor), result)
+        node.saved = (
+            save(self) if node.edges[1] is not None else None,
+            save(tensor) if node.edges[0] is not None else None,
+        )
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, saved_tensor = node.saved
+        edge_self, edge_tensor = node.edges
+        grad_self = grad_tensor = None
+        if edge_self is not None:
+            tensor = unpack(saved_tensor, node, "tensor", graph)
+            grad_self = grad * (tensor.conj() if tensor._type.is_complex else tensor)
+        if edge_tensor is not None:
+            self = unpack(saved_self, node, "self", graph)
+            grad_tensor = grad * (self.conj() if self._type.is_complex else self)
+        return grad_self, grad_tensor
+
+
+class VdotBackward(Node):
+    """The gradient of ``vdot``.
+
+    self: grad.conj() * other
+    other: grad * self
+
+    """
+
+    __slots__ = ()
+    op = VDOT
+    kind = SAVING
+    saves_input = ("self", "other")
+    saved_names = ("self", "other")
+
+    @staticmethod
+    def record(result: Any, self: Any, other: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = VdotBackward()
+        record(node, (self, other), result)
+        node.saved = (
+            save(self) if node.edges[1] is not None else None,
+            save(other) if node.edges[0] is not None else None,
+        )
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, saved_other = node.saved
+        edge_self, edge_other = node.edges
+        grad_self = grad_other = None
+        if edge_self is not None:
+            other = unpack(saved_other, node, "other", graph)
+            grad_self = grad.conj() * other
+        if edge_other is not None:
+            self = unpack(saved_self, node, "self", graph)
+            grad_other = grad * self
+        return grad_self, grad_other
+
+
+class OuterBackward(Node):
+    """The gradient of ``outer``.
+
+    self: matmul(grad, vec2.conj())
+    vec2: matmul(grad.transpose(0, 1), self.conj())
+
+    """
+
+    __slots__ = ()
+    op = OUTER
+    kind = SAVING
+    saves_input = ("self", "vec2")
+    saved_names = ("self", "vec2")
+
+    @staticmethod
+    def record(result: Any, self: Any, vec2: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = OuterBackward()
+        record(node, (self, vec2), result)
+        node.saved = (
+            save(self) if node.edges[1] is not None else None,
+            save(vec2) if node.edges[0] is not None else None,
+        )
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, saved_vec2 = node.saved
+        edge_self, edge_vec2 = node.edges
+        grad_self = grad_vec2 = None
+        if edge_self is not None:
+            vec2 = unpack(saved_vec2, node, "vec2", graph)
+            grad_self = F.matmul(grad, vec2.conj() if vec2._type.is_complex else vec2)
+        if edge_vec2 is not None:
+            self = unpack(saved_self, node, "self", graph)
+            grad_vec2 = F.matmul(grad.transpose(0, 1), self.conj() if self._type.is_complex else self)
+        return grad_self, grad_vec2
+
+
+class AddmmBackward(Node):
+    """The gradient of ``addmm``.
+
+    self: scaled(grad, beta)
+    mat1: scaled(matmul(grad, adjoint(mat2)), alpha)
+    mat2: scaled(matmul(adjoint(mat1), grad), alpha)
+
+    """
+
+    __slots__ = ()
+    op = ADDMM
+    kind = SAVING
+    saves_input = ("mat1", "mat2")
+    saved_names = ("mat1", "mat2", "beta", "alpha")
+
+    @staticmethod
+    def record(result: Any, self: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> None:
+        """Attaches a node to the result of a call."""
+        node = AddmmBackward()
+        record(node, (self, mat1, mat2), result)
+        node.saved = (
+            save(mat1) if node.edges[2] is not None else None,
+            save(mat2) if node.edges[1] is not None else None,
+            beta,
+            alpha,
+        )
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_mat1, saved_mat2, beta, alpha = node.saved
+        edge_self, edge_mat1, edge_mat2 = node.edges
+        grad_self = grad_mat1 = grad_mat2 = None
+        if edge_self is not None:
+            grad_self = H.scaled(grad, beta)
+        if edge_mat1 is not None:
+            mat2 = unpack(saved_mat2, node, "mat2", graph)
+            grad_mat1 = H.scaled(F.matmul(grad, H.adjoint(mat2)), alpha)
+        if edge_mat2 is not None:
+            mat1 = unpack(saved_mat1, node, "mat1", graph)
+            grad_mat2 = H.scaled(F.matmul(H.adjoint(mat1), grad), alpha)
+        return grad_self, grad_mat1, grad_mat2
+
+
+class BaddbmmBackward(Node):
+    """The gradient of ``baddbmm``.
+
+    self: scaled(grad, beta)
+    batch1: scaled(matmul(grad, adjoint(batch2)), alpha)
+    batch2: scaled(matmul(adjoint(batch1), grad), alpha)
+
+    """
+
+    __slots__ = ()
+    op = BADDBMM
+    kind = SAVING
+    saves_input = ("batch1", "batch2")
+    saved_names = ("batch1", "batch2", "beta", "alpha")
+
+    @staticmethod
+    def record(result: Any, self: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> None:
+        """Attaches a node to the result of a call."""
+        node = BaddbmmBackward()
+        record(node, (self, batch1, batch2), result)
+        node.saved = (
+            save(batch1) if node.edges[2] is not None else None,
+            save(batch2) if node.edges[1] is not None else None,
+            beta,
+            alpha,
+        )
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_batch1, saved_batch2, beta, alpha = node.saved
+        edge_self, edge_batch1, edge_batch2 = node.edges
+        grad_self = grad_batch1 = grad_batch2 = None
+        if edge_self is not None:
+            grad_self = H.scaled(grad, beta)
+        if edge_batch1 is not None:
+            batch2 = unpack(saved_batch2, node, "batch2", graph)
+            grad_batch1 = H.scaled(F.matmul(grad, H.adjoint(batch2)), alpha)
+        if edge_batch2 is not None:
+            batch1 = unpack(saved_batch1, node, "batch1", graph)
+            grad_batch2 = H.scaled(F.matmul(H.adjoint(batch1), grad), alpha)
+        return grad_self, grad_batch1, grad_batch2
+
+
+class AddmvBackward(Node):
+    """The gradient of ``addmv``.
+
+    self: scaled(grad, beta)
+    mat: scaled(outer(grad, vec.conj()), alpha)
+    vec: scaled(matmul(adjoint(mat), grad), alpha)
+
+    """
+
+    __slots__ = ()
+    op = ADDMV
+    kind = SAVING
+    saves_input = ("mat", "vec")
+    saved_names = ("mat", "vec", "beta", "alpha")
+
+    @staticmethod
+    def record(result: Any, self: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> None:
+        """Attaches a node to the result of a call."""
+        node = AddmvBackward()
+        record(node, (self, mat, vec), result)
+        node.saved = (
+            save(mat) if node.edges[2] is not None else None,
+            save(vec) if node.edges[1] is not None else None,
+            beta,
+            alpha,
+        )
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_mat, saved_vec, beta, alpha = node.saved
+        edge_self, edge_mat, edge_vec = node.edges
+        grad_self = grad_mat = grad_vec = None
+        if edge_self is not None:
+            grad_self = H.scaled(grad, beta)
+        if edge_mat is not None:
+            vec = unpack(saved_vec, node, "vec", graph)
+            grad_mat = H.scaled(F.outer(grad, vec.conj() if vec._type.is_complex else vec), alpha)
+        if edge_vec is not None:
+            mat = unpack(saved_mat, node, "mat", graph)
+            grad_vec = H.scaled(F.matmul(H.adjoint(mat), grad), alpha)
+        return grad_self, grad_mat, grad_vec
+
+
+class TrilBackward(Node):
+    """The gradient of ``tril``.
+
+    self: tril(grad, diagonal)
+
+    """
+
+    __slots__ = ()
+    op = TRIL
+    saved_names = ("diagonal",)
+
+    @staticmethod
+    def record(result: Any, self: Any, diagonal: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = TrilBackward()
+        record(node, (self,), result)
+        node.saved = (diagonal,)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        diagonal, = node.saved
+        return (F.tril(grad, diagonal),)
+
+
+class TriuBackward(Node):
+    """The gradient of ``triu``.
+
+    self: triu(grad, diagonal)
+
+    """
+
+    __slots__ = ()
+    op = TRIU
+    saved_names = ("diagonal",)
+
+    @staticmethod
+    def record(result: Any, self: Any, diagonal: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = TriuBackward()
+        record(node, (self,), result)
+        node.saved = (diagonal,)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        diagonal, = node.saved
+        return (F.triu(grad, diagonal),)
+
+
+class CdistBackward(Node):
+    """The gradient of ``cdist``.
+
+    x1: _cdist_backward(grad, x1, x2, p, result)
+    x2: _cdist_backward(grad.transpose(-2, -1), x2, x1, p, result.transpose(-2, -1))
+
+    """
+
+    __slots__ = ()
+    op = CDIST
+    kind = SAVING
+    saves_input = ("x1", "x2")
+    saved_names = ("x1", "x2", "result", "p")
+
+    @staticmethod
+    def record(result: Any, x1: Any, x2: Any, p: Any, compute_mode: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = CdistBackward()
+        record(node, (x1, x2), result)
+        node.saved = (save(x1), save(x2), save(result, node), p)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_x1, saved_x2, saved_result, p = node.saved
+        edge_x1, edge_x2 = node.edges
+        x1 = saved_x1 and unpack(saved_x1, node, "x1", graph)
+        x2 = saved_x2 and unpack(saved_x2, node, "x2", graph)
+        result = saved_result and unpack(saved_result, node, "result", graph, own=True)
+        grad_x1 = grad_x2 = None
+        if edge_x1 is not None:
+            grad_x1 = F._cdist_backward(grad, x1, x2, p, result)
+        if edge_x2 is not None:
+            grad_x2 = F._cdist_backward(grad.transpose(-2, -1), x2, x1, p, result.transpose(-2, -1))
+        return grad_x1, grad_x2
+
+
+class _CdistBackwardBackward(Node):
+    """The gradient of ``_cdist_backward``.
+
+    grad_output, x1, x2, cdist: cdist_double_backward(grad, grad_output, x1, x2, p, cdist)
+
+    """
+
+    __slots__ = ()
+    op = _CDIST_BACKWARD
+    kind = SAVING
+    saves_input = ("grad_output", "x1", "x2", "cdist")
+    saved_names = ("grad_output", "x1", "x2", "cdist", "p")
+
+    @staticmethod
+    def record(result: Any, grad_output: Any, x1: Any, x2: Any, p: Any, cdist: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = _CdistBackwardBackward()
+        record(node, (grad_output, x1, x2, cdist), result)
+        node.saved = (save(grad_output), save(x1), save(x2), save(cdist), p)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_grad_output, saved_x1, saved_x2, saved_cdist, p = node.saved
+        edge_grad_output, edge_x1, edge_x2, edge_cdist = node.edges
+        grad_grad_output = grad_x1 = grad_x2 = grad_cdist = None
+        if edge_grad_output is not None or edge_x1 is not None or edge_x2 is not None or edge_cdist is not None:
+            grad_output = unpack(saved_grad_output, node, "grad_output", graph)
+            x1 = unpack(saved_x1, node, "x1", graph)
+            x2 = unpack(saved_x2, node, "x2", graph)
+            cdist = unpack(saved_cdist, node, "cdist", graph)
+            grad_grad_output, grad_x1, grad_x2, grad_cdist = (
+                H.cdist_double_backward(grad, grad_output, x1, x2, p, cdist)
+            )
+        return grad_grad_output, grad_x1, grad_x2, grad_cdist

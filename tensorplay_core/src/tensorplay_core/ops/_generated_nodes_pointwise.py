@@ -15,6 +15,7 @@ from tensorplay_core.ops._generated_schemas_pointwise import (
     CONJ,
     COS,
     DIV,
+    DIV_TENSOR_MODE,
     EXP,
     EXPM1,
     LOG,
@@ -175,6 +176,45 @@ class DivBackward(Node):
         if edge_other is not None:
             self = unpack(saved_self, node, "self", graph)
             grad_other = -grad * (self / other / other).conj()
+        return grad_self, grad_other
+
+
+class DivTensorModeBackward(Node):
+    """The gradient of ``div.Tensor_mode``.
+
+    self: grad / other.conj() if rounding_mode is None else zeros_like(grad)
+    other: -grad * (self / other / other).conj() if rounding_mode is None else zeros_like(grad)
+
+    """
+
+    __slots__ = ()
+    op = DIV_TENSOR_MODE
+    kind = SAVING
+    saves_input = ("self", "other")
+    saved_names = ("self", "other", "rounding_mode")
+
+    @staticmethod
+    def record(result: Any, self: Any, other: Any, *, rounding_mode: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = DivTensorModeBackward()
+        record(node, (self, other), result)
+        node.saved = (save(self) if node.edges[1] is not None else None, save(other), rounding_mode)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, saved_other, rounding_mode = node.saved
+        edge_self, edge_other = node.edges
+        other = saved_other and unpack(saved_other, node, "other", graph)
+        grad_self = grad_other = None
+        if edge_self is not None:
+            grad_self = (
+                grad / (other.conj() if other._type.is_complex else other)
+                if rounding_mode is None
+                else H.zeros_like(grad)
+            )
+        if edge_other is not None:
+            self = unpack(saved_self, node, "self", graph)
+            grad_other = -grad * (self / other / other).conj() if rounding_mode is None else H.zeros_like(grad)
         return grad_self, grad_other
 
 

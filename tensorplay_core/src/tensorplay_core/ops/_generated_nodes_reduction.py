@@ -8,9 +8,16 @@ from typing import Any
 from tensorplay_core.autograd.node import MULTIPLE, SAVING, Gradients, Node, record, save, unpack
 from tensorplay_core.ops import helpers as H
 from tensorplay_core.ops._generated_schemas_reduction import (
+    AMAX,
+    AMIN,
+    LOGSUMEXP,
     MAX,
     MAX_DIM,
     MEAN,
+    MIN,
+    MIN_DIM,
+    NANSUM,
+    PROD,
     SUM,
 )
 
@@ -113,5 +120,198 @@ class MaxDimBackward(Node):
     def backward(node, grads: Any, graph: bool) -> Gradients:
         """See the class."""
         saved_indices, self_shape, dim, keepdim = node.saved
-        indices = unpack(saved_indices, node, "indices", graph, own=True)
+        indices = unpack(saved_indices, node, "indices", graph)
         return (H.max_dim_backward(grads[0], indices, self_shape, dim, keepdim),)
+
+
+class MinBackward(Node):
+    """The gradient of ``min``.
+
+    self: max_backward(grad, self, result)
+
+    """
+
+    __slots__ = ()
+    op = MIN
+    kind = SAVING
+    saves_input = ("self",)
+    saved_names = ("self", "result")
+
+    @staticmethod
+    def record(result: Any, self: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = MinBackward()
+        record(node, (self,), result)
+        node.saved = (save(self), save(result, node))
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, saved_result = node.saved
+        self = unpack(saved_self, node, "self", graph)
+        result = unpack(saved_result, node, "result", graph, own=True)
+        return (H.max_backward(grad, self, result),)
+
+
+class MinDimBackward(Node):
+    """The gradient of ``min.dim``.
+
+    self: max_dim_backward(grads[0], indices, self.shape, dim, keepdim)
+
+    """
+
+    __slots__ = ()
+    op = MIN_DIM
+    kind = MULTIPLE
+    saved_names = ("indices", "self_shape", "dim", "keepdim")
+
+    @staticmethod
+    def record(result: Any, self: Any, dim: Any, keepdim: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = MinDimBackward()
+        record(node, (self,), result, (True, False))
+        node.saved = (save(result[1], node), self.shape, dim, keepdim)
+
+    def backward(node, grads: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_indices, self_shape, dim, keepdim = node.saved
+        indices = unpack(saved_indices, node, "indices", graph)
+        return (H.max_dim_backward(grads[0], indices, self_shape, dim, keepdim),)
+
+
+class AmaxBackward(Node):
+    """The gradient of ``amax``.
+
+    self: amax_backward(grad, self, result, dim, keepdim)
+
+    """
+
+    __slots__ = ()
+    op = AMAX
+    kind = SAVING
+    saves_input = ("self",)
+    saved_names = ("self", "result", "dim", "keepdim")
+
+    @staticmethod
+    def record(result: Any, self: Any, dim: Any, keepdim: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = AmaxBackward()
+        record(node, (self,), result)
+        node.saved = (save(self), save(result, node), dim, keepdim)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, saved_result, dim, keepdim = node.saved
+        self = unpack(saved_self, node, "self", graph)
+        result = unpack(saved_result, node, "result", graph, own=True)
+        return (H.amax_backward(grad, self, result, dim, keepdim),)
+
+
+class AminBackward(Node):
+    """The gradient of ``amin``.
+
+    self: amax_backward(grad, self, result, dim, keepdim)
+
+    """
+
+    __slots__ = ()
+    op = AMIN
+    kind = SAVING
+    saves_input = ("self",)
+    saved_names = ("self", "result", "dim", "keepdim")
+
+    @staticmethod
+    def record(result: Any, self: Any, dim: Any, keepdim: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = AminBackward()
+        record(node, (self,), result)
+        node.saved = (save(self), save(result, node), dim, keepdim)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, saved_result, dim, keepdim = node.saved
+        self = unpack(saved_self, node, "self", graph)
+        result = unpack(saved_result, node, "result", graph, own=True)
+        return (H.amax_backward(grad, self, result, dim, keepdim),)
+
+
+class ProdBackward(Node):
+    """The gradient of ``prod``.
+
+    self: prod_backward(grad, self, result, dim, keepdim)
+
+    """
+
+    __slots__ = ()
+    op = PROD
+    kind = SAVING
+    saves_input = ("self",)
+    saved_names = ("self", "result", "dim", "keepdim")
+
+    @staticmethod
+    def record(result: Any, self: Any, dim: Any, keepdim: Any, *, dtype: Any = None) -> None:
+        """Attaches a node to the result of a call."""
+        node = ProdBackward()
+        record(node, (self,), result)
+        node.saved = (save(self), save(result, node), dim, keepdim)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, saved_result, dim, keepdim = node.saved
+        self = unpack(saved_self, node, "self", graph)
+        result = unpack(saved_result, node, "result", graph, own=True)
+        return (H.prod_backward(grad, self, result, dim, keepdim),)
+
+
+class NansumBackward(Node):
+    """The gradient of ``nansum``.
+
+    self: nansum_backward(grad, self, dim, keepdim)
+
+    """
+
+    __slots__ = ()
+    op = NANSUM
+    kind = SAVING
+    saves_input = ("self",)
+    saved_names = ("self", "dim", "keepdim")
+
+    @staticmethod
+    def record(result: Any, self: Any, dim: Any, keepdim: Any, *, dtype: Any = None) -> None:
+        """Attaches a node to the result of a call."""
+        node = NansumBackward()
+        record(node, (self,), result)
+        node.saved = (save(self), dim, keepdim)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, dim, keepdim = node.saved
+        self = unpack(saved_self, node, "self", graph)
+        return (H.nansum_backward(grad, self, dim, keepdim),)
+
+
+class LogsumexpBackward(Node):
+    """The gradient of ``logsumexp``.
+
+    self: logsumexp_backward(grad, self, result, dim, keepdim)
+
+    """
+
+    __slots__ = ()
+    op = LOGSUMEXP
+    kind = SAVING
+    saves_input = ("self",)
+    saved_names = ("self", "result", "dim", "keepdim")
+
+    @staticmethod
+    def record(result: Any, self: Any, dim: Any, keepdim: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = LogsumexpBackward()
+        record(node, (self,), result)
+        node.saved = (save(self), save(result, node), dim, keepdim)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        saved_self, saved_result, dim, keepdim = node.saved
+        self = unpack(saved_self, node, "self", graph)
+        result = unpack(saved_result, node, "result", graph, own=True)
+        return (H.logsumexp_backward(grad, self, result, dim, keepdim),)

@@ -18,6 +18,7 @@ from tensorplay_core.ops._generated_schemas_view import (
     FLIP,
     PERMUTE,
     RESHAPE,
+    ROLL,
     SELECT,
     SELECT_SCATTER,
     SLICE,
@@ -26,6 +27,7 @@ from tensorplay_core.ops._generated_schemas_view import (
     SQUEEZE,
     TRANSPOSE,
     UNBIND,
+    UNFOLD,
     UNSQUEEZE,
 )
 
@@ -490,3 +492,51 @@ class AsStridedScatterBackward(Node):
         if edge_src is not None:
             grad_src = grad.clone().as_strided(size, stride, storage_offset)
         return grad_self, grad_src
+
+
+class RollBackward(Node):
+    """The gradient of ``roll``.
+
+    self: roll_backward(grad, shifts, dims)
+
+    """
+
+    __slots__ = ()
+    op = ROLL
+    saved_names = ("shifts", "dims")
+
+    @staticmethod
+    def record(result: Any, self: Any, shifts: Any, dims: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = RollBackward()
+        record(node, (self,), result)
+        node.saved = (shifts, dims)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        shifts, dims = node.saved
+        return (H.roll_backward(grad, shifts, dims),)
+
+
+class UnfoldBackward(Node):
+    """The gradient of ``unfold``.
+
+    self: unfold_backward(grad, self.shape, dimension, size, step)
+
+    """
+
+    __slots__ = ()
+    op = UNFOLD
+    saved_names = ("self_shape", "dimension", "size", "step")
+
+    @staticmethod
+    def record(result: Any, self: Any, dimension: Any, size: Any, step: Any) -> None:
+        """Attaches a node to the result of a call."""
+        node = UnfoldBackward()
+        record(node, (self,), result)
+        node.saved = (self.shape, dimension, size, step)
+
+    def backward(node, grad: Any, graph: bool) -> Gradients:
+        """See the class."""
+        self_shape, dimension, size, step = node.saved
+        return (H.unfold_backward(grad, self_shape, dimension, size, step),)

@@ -39,8 +39,12 @@ def __matmul__(self: Tensor, other: Any) -> Any:
                 n.type = o
                 n.shape = r.shape
                 n.saved = (
-                    (self._array, t, n0, v := self._version or version_of(self), v[0]) if n1 is not None else None,
-                    (other._array, t, n1, v := other._version or version_of(other), v[0]) if n0 is not None else None,
+                    (self._array, t, n0, v := self._version or version_of(self), v[0])
+                    if n1 is not None
+                    else None,
+                    (other._array, t, n1, v := other._version or version_of(other), v[0])
+                    if n0 is not None
+                    else None,
                     other.shape,
                     self.shape,
                 )

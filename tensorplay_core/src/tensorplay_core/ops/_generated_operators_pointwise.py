@@ -118,8 +118,12 @@ def __mul__(self: Tensor, other: Any) -> Any:
                 n.type = o
                 n.shape = r.shape
                 n.saved = (
-                    (self._array, t, n0, v := self._version or version_of(self), v[0]) if n1 is not None else None,
-                    (other._array, t, n1, v := other._version or version_of(other), v[0]) if n0 is not None else None,
+                    (self._array, t, n0, v := self._version or version_of(self), v[0])
+                    if n1 is not None
+                    else None,
+                    (other._array, t, n1, v := other._version or version_of(other), v[0])
+                    if n0 is not None
+                    else None,
                 )
             else:
                 y._edge = None
@@ -154,7 +158,9 @@ def __truediv__(self: Tensor, other: Any) -> Any:
                 n.type = o
                 n.shape = r.shape
                 n.saved = (
-                    (self._array, t, n0, v := self._version or version_of(self), v[0]) if n1 is not None else None,
+                    (self._array, t, n0, v := self._version or version_of(self), v[0])
+                    if n1 is not None
+                    else None,
                     (other._array, t, n1, v := other._version or version_of(other), v[0]),
                 )
             else:
@@ -192,7 +198,9 @@ def __pow__(self: Tensor, other: Any) -> Any:
                 n.shape = r.shape
                 n.saved = (
                     (self._array, t, n0, v := self._version or version_of(self), v[0]),
-                    (other._array, t, n1, v := other._version or version_of(other), v[0]) if n0 is not None else None,
+                    (other._array, t, n1, v := other._version or version_of(other), v[0])
+                    if n0 is not None
+                    else None,
                     (r, o, None, w, 0),
                 )
             else:

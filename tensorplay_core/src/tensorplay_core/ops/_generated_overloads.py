@@ -7,22 +7,56 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tensorplay_core.ops._generated_overloads_activation import ActivationOverloads
+    from tensorplay_core.ops._generated_overloads_attention import AttentionOverloads
+    from tensorplay_core.ops._generated_overloads_combination import CombinationOverloads
+    from tensorplay_core.ops._generated_overloads_convolution import ConvolutionOverloads
     from tensorplay_core.ops._generated_overloads_creation import CreationOverloads
+    from tensorplay_core.ops._generated_overloads_dropout import DropoutOverloads
+    from tensorplay_core.ops._generated_overloads_exponential import ExponentialOverloads
+    from tensorplay_core.ops._generated_overloads_factorization import FactorizationOverloads
     from tensorplay_core.ops._generated_overloads_indexing import IndexingOverloads
     from tensorplay_core.ops._generated_overloads_linalg import LinalgOverloads
+    from tensorplay_core.ops._generated_overloads_logical import LogicalOverloads
+    from tensorplay_core.ops._generated_overloads_loss import LossOverloads
     from tensorplay_core.ops._generated_overloads_nn import NnOverloads
+    from tensorplay_core.ops._generated_overloads_normalization import NormalizationOverloads
+    from tensorplay_core.ops._generated_overloads_padding import PaddingOverloads
     from tensorplay_core.ops._generated_overloads_pointwise import PointwiseOverloads
+    from tensorplay_core.ops._generated_overloads_pooling import PoolingOverloads
+    from tensorplay_core.ops._generated_overloads_random import RandomOverloads
     from tensorplay_core.ops._generated_overloads_reduction import ReductionOverloads
+    from tensorplay_core.ops._generated_overloads_rounding import RoundingOverloads
+    from tensorplay_core.ops._generated_overloads_scan import ScanOverloads
+    from tensorplay_core.ops._generated_overloads_sorting import SortingOverloads
+    from tensorplay_core.ops._generated_overloads_statistics import StatisticsOverloads
+    from tensorplay_core.ops._generated_overloads_trigonometry import TrigonometryOverloads
     from tensorplay_core.ops._generated_overloads_view import ViewOverloads
 
     class GeneratedOverloads(
         ActivationOverloads,
+        AttentionOverloads,
+        CombinationOverloads,
+        ConvolutionOverloads,
         CreationOverloads,
+        DropoutOverloads,
+        ExponentialOverloads,
+        FactorizationOverloads,
         IndexingOverloads,
         LinalgOverloads,
+        LogicalOverloads,
+        LossOverloads,
         NnOverloads,
+        NormalizationOverloads,
+        PaddingOverloads,
         PointwiseOverloads,
+        PoolingOverloads,
+        RandomOverloads,
         ReductionOverloads,
+        RoundingOverloads,
+        ScanOverloads,
+        SortingOverloads,
+        StatisticsOverloads,
+        TrigonometryOverloads,
         ViewOverloads,
     ):
         """Names that are not here, such as those of a plugin, are packets without a signature."""

@@ -45,6 +45,27 @@ if TYPE_CHECKING:
         ) -> Tensor: ...
         @packet
         @staticmethod
+        def linspace(
+            start: Number, end: Number, steps: int, *, dtype: DType | None = None, device: Device | str | None = None
+        ) -> Tensor: ...
+        @packet
+        @staticmethod
+        def logspace(
+            start: Number, end: Number, steps: int, base: float = 10.0, *, dtype: DType | None = None,
+            device: Device | str | None = None
+        ) -> Tensor: ...
+        @packet
+        @staticmethod
+        def tril_indices(
+            row: int, col: int, offset: int = 0, *, dtype: DType | None = None, device: Device | str | None = None
+        ) -> Tensor: ...
+        @packet
+        @staticmethod
+        def triu_indices(
+            row: int, col: int, offset: int = 0, *, dtype: DType | None = None, device: Device | str | None = None
+        ) -> Tensor: ...
+        @packet
+        @staticmethod
         def rand(
             size: Sequence[int], *, generator: Any | None = None, dtype: DType | None = None,
             device: Device | str | None = None

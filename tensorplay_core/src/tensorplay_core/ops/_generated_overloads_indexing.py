@@ -126,3 +126,77 @@ if TYPE_CHECKING:
         @packet
         @staticmethod
         def nonzero(self: Tensor) -> Tensor: ...
+        @packet
+        @staticmethod
+        def argwhere(self: Tensor) -> Tensor: ...
+        @packet
+        @staticmethod
+        def take_along_dim(self: Tensor, indices: Tensor, dim: int | None = None) -> Tensor: ...
+        @packet
+        @staticmethod
+        def index_add(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor: ...
+        @packet
+        @staticmethod
+        def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor: ...
+        @packet
+        @staticmethod
+        def index_copy(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor: ...
+        @packet
+        @staticmethod
+        def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor: ...
+        class _index_fill_overloads(OpPacket):
+            @one
+            @staticmethod
+            def int_Scalar(self: Tensor, dim: int, index: Tensor, value: Number) -> Tensor: ...
+            @one
+            @staticmethod
+            def int_Tensor(self: Tensor, dim: int, index: Tensor, value: Tensor) -> Tensor: ...
+            @overload
+            def __call__(_, self: Tensor, dim: int, index: Tensor, value: Number) -> Tensor: ...
+            @overload
+            def __call__(_, self: Tensor, dim: int, index: Tensor, value: Tensor) -> Tensor: ...
+            def __call__(_, *args: Any, **kwargs: Any) -> Any: ...
+
+        index_fill: _index_fill_overloads
+        class _index_fill__overloads(OpPacket):
+            @one
+            @staticmethod
+            def int_Scalar(self: Tensor, dim: int, index: Tensor, value: Number) -> Tensor: ...
+            @one
+            @staticmethod
+            def int_Tensor(self: Tensor, dim: int, index: Tensor, value: Tensor) -> Tensor: ...
+            @overload
+            def __call__(_, self: Tensor, dim: int, index: Tensor, value: Number) -> Tensor: ...
+            @overload
+            def __call__(_, self: Tensor, dim: int, index: Tensor, value: Tensor) -> Tensor: ...
+            def __call__(_, *args: Any, **kwargs: Any) -> Any: ...
+
+        index_fill_: _index_fill__overloads
+        @packet
+        @staticmethod
+        def put(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor: ...
+        @packet
+        @staticmethod
+        def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor: ...
+        class _scatter_reduce_overloads(OpPacket):
+            @one
+            @staticmethod
+            def two(
+                self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+            ) -> Tensor: ...
+            def __call__(
+                _, self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+            ) -> Tensor: ...
+
+        scatter_reduce: _scatter_reduce_overloads
+        class _scatter_reduce__overloads(OpPacket):
+            @one
+            @staticmethod
+            def two(
+                self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+            ) -> Tensor: ...
+            def __call__(
+                _, self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+            ) -> Tensor: ...
+
+        scatter_reduce_: _scatter_reduce__overloads

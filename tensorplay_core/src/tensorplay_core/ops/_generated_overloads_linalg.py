@@ -6,6 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensorplay_core.ops.annotations import Number
     from tensorplay_core.ops.overload_types import packet
     from tensorplay_core.ops.packets import Namespace
     from tensorplay_core.tensor.tensor import Tensor
@@ -16,3 +19,94 @@ if TYPE_CHECKING:
         @packet
         @staticmethod
         def matmul(self: Tensor, other: Tensor) -> Tensor: ...
+        @packet
+        @staticmethod
+        def mm(self: Tensor, mat2: Tensor) -> Tensor: ...
+        @packet
+        @staticmethod
+        def bmm(self: Tensor, mat2: Tensor) -> Tensor: ...
+        @packet
+        @staticmethod
+        def mv(self: Tensor, vec: Tensor) -> Tensor: ...
+        @packet
+        @staticmethod
+        def dot(self: Tensor, tensor: Tensor) -> Tensor: ...
+        @packet
+        @staticmethod
+        def vdot(self: Tensor, other: Tensor) -> Tensor: ...
+        @packet
+        @staticmethod
+        def outer(self: Tensor, vec2: Tensor) -> Tensor: ...
+        @packet
+        @staticmethod
+        def addmm(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor: ...
+        @packet
+        @staticmethod
+        def addmm_(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor: ...
+        @packet
+        @staticmethod
+        def baddbmm(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor: ...
+        @packet
+        @staticmethod
+        def baddbmm_(
+            self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1
+        ) -> Tensor: ...
+        @packet
+        @staticmethod
+        def addmv(self: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor: ...
+        @packet
+        @staticmethod
+        def addmv_(self: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor: ...
+        @packet
+        @staticmethod
+        def tril(self: Tensor, diagonal: int = 0) -> Tensor: ...
+        @packet
+        @staticmethod
+        def tril_(self: Tensor, diagonal: int = 0) -> Tensor: ...
+        @packet
+        @staticmethod
+        def triu(self: Tensor, diagonal: int = 0) -> Tensor: ...
+        @packet
+        @staticmethod
+        def triu_(self: Tensor, diagonal: int = 0) -> Tensor: ...
+        @packet
+        @staticmethod
+        def trace(self: Tensor) -> Tensor: ...
+        @packet
+        @staticmethod
+        def diag(self: Tensor, diagonal: int = 0) -> Tensor: ...
+        @packet
+        @staticmethod
+        def diag_embed(self: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor: ...
+        @packet
+        @staticmethod
+        def kron(self: Tensor, other: Tensor) -> Tensor: ...
+        @packet
+        @staticmethod
+        def linalg_cross(self: Tensor, other: Tensor, *, dim: int = -1) -> Tensor: ...
+        @packet
+        @staticmethod
+        def cross(self: Tensor, other: Tensor, dim: int | None = None) -> Tensor: ...
+        @packet
+        @staticmethod
+        def tensordot(self: Tensor, other: Tensor, dims_self: Sequence[int], dims_other: Sequence[int]) -> Tensor: ...
+        @packet
+        @staticmethod
+        def einsum(equation: str, tensors: Sequence[Tensor], *, path: Sequence[int] | None = None) -> Tensor: ...
+        @packet
+        @staticmethod
+        def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) -> Tensor: ...
+        @packet
+        @staticmethod
+        def pairwise_distance(
+            x1: Tensor, x2: Tensor, p: float = 2, eps: float = 1e-06, keepdim: bool = False
+        ) -> Tensor: ...
+        @packet
+        @staticmethod
+        def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor: ...
+        @packet
+        @staticmethod
+        def cdist(x1: Tensor, x2: Tensor, p: float = 2, compute_mode: int | None = None) -> Tensor: ...
+        @packet
+        @staticmethod
+        def _cdist_backward(grad_output: Tensor, x1: Tensor, x2: Tensor, p: float, cdist: Tensor) -> Tensor: ...

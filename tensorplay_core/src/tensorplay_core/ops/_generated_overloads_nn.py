@@ -26,6 +26,9 @@ if TYPE_CHECKING:
         @packet
         @staticmethod
         def cross_entropy(
-            self: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100,
-            reduction: str = "mean", label_smoothing: float = 0.0
+            self: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+            ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0
         ) -> Tensor: ...
+        @packet
+        @staticmethod
+        def softmin(self: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor: ...

@@ -6,9 +6,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any, overload
+
     from tensorplay_core.ops.annotations import Number
-    from tensorplay_core.ops.overload_types import packet
-    from tensorplay_core.ops.packets import Namespace
+    from tensorplay_core.ops.overload_types import one, packet
+    from tensorplay_core.ops.packets import Namespace, OpPacket
     from tensorplay_core.tensor.tensor import Tensor
 
     class PointwiseOverloads(Namespace):
@@ -32,12 +34,34 @@ if TYPE_CHECKING:
         @packet
         @staticmethod
         def mul_(self: Tensor, other: Tensor | Number) -> Tensor: ...
-        @packet
-        @staticmethod
-        def div(self: Tensor | Number, other: Tensor | Number) -> Tensor: ...
-        @packet
-        @staticmethod
-        def div_(self: Tensor, other: Tensor | Number) -> Tensor: ...
+        class _div_overloads(OpPacket):
+            @one
+            @staticmethod
+            def default(self: Tensor | Number, other: Tensor | Number) -> Tensor: ...
+            @one
+            @staticmethod
+            def Tensor_mode(self: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | None) -> Tensor: ...
+            @overload
+            def __call__(_, self: Tensor | Number, other: Tensor | Number) -> Tensor: ...
+            @overload
+            def __call__(_, self: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | None) -> Tensor: ...
+            def __call__(_, *args: Any, **kwargs: Any) -> Any: ...
+
+        div: _div_overloads
+        class _div__overloads(OpPacket):
+            @one
+            @staticmethod
+            def default(self: Tensor, other: Tensor | Number) -> Tensor: ...
+            @one
+            @staticmethod
+            def Tensor_mode(self: Tensor, other: Tensor | Number, *, rounding_mode: str | None) -> Tensor: ...
+            @overload
+            def __call__(_, self: Tensor, other: Tensor | Number) -> Tensor: ...
+            @overload
+            def __call__(_, self: Tensor, other: Tensor | Number, *, rounding_mode: str | None) -> Tensor: ...
+            def __call__(_, *args: Any, **kwargs: Any) -> Any: ...
+
+        div_: _div__overloads
         @packet
         @staticmethod
         def pow(self: Tensor | Number, exponent: Tensor | Number) -> Tensor: ...

@@ -36,7 +36,7 @@ SILU = operator(
     shape="same",
     promote="float",
     composite="explicit",
-    tags=("core", "nn", "real", "pointwise"),
+    tags=("core", "nn", "real", "inplace_flag", "pointwise"),
     fast=True,
     math=Program(
         ("self",),
@@ -56,7 +56,7 @@ MISH = operator(
     shape="same",
     promote="float",
     composite="explicit",
-    tags=("core", "nn", "real", "pointwise"),
+    tags=("core", "nn", "real", "inplace_flag", "pointwise"),
     fast=True,
     math=Program(
         ("self",),
@@ -101,7 +101,7 @@ ELU = operator(
     shape="same",
     promote="float",
     composite="explicit",
-    tags=("core", "nn", "real", "pointwise"),
+    tags=("core", "nn", "real", "inplace_flag", "pointwise"),
     fast=True,
     math=Program(
         ("self", "alpha"),
@@ -123,7 +123,7 @@ LEAKY_RELU = operator(
     shape="same",
     promote="float",
     composite="explicit",
-    tags=("core", "nn", "real", "pointwise"),
+    tags=("core", "nn", "real", "inplace_flag", "pointwise"),
     fast=True,
     math=Program(
         ("self", "negative_slope"),
@@ -144,7 +144,7 @@ SELU = operator(
     shape="same",
     promote="float",
     composite="explicit",
-    tags=("core", "nn", "real", "pointwise"),
+    tags=("core", "nn", "real", "inplace_flag", "pointwise"),
     fast=True,
     math=Program(
         ("self",),
@@ -167,7 +167,7 @@ HARDSIGMOID = operator(
     shape="same",
     promote="float",
     composite="explicit",
-    tags=("core", "nn", "real", "pointwise"),
+    tags=("core", "nn", "real", "inplace_flag", "pointwise"),
     fast=True,
     math=Program(
         ("self",),
@@ -191,7 +191,7 @@ HARDSWISH = operator(
     shape="same",
     promote="float",
     composite="explicit",
-    tags=("core", "nn", "real", "pointwise"),
+    tags=("core", "nn", "real", "inplace_flag", "pointwise"),
     fast=True,
     math=Program(
         ("self",),
@@ -211,3 +211,208 @@ HARDSWISH = operator(
     ),
 )
 HARDSWISH_ = inplace(HARDSWISH)
+HARDTANH = operator(
+    "hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor",
+    shape="hardtanh",
+    promote="keep",
+    composite="explicit",
+    tags=("core", "nn", "real", "numeric", "inplace_flag", "pointwise"),
+    math=Program(
+        ("self", "min_val", "max_val"),
+        (),
+        ("min_val", "max_val"),
+        (),
+        (
+            ("t0", "maximum", "self", "min_val"),
+            ("t1", "minimum", "t0", "max_val"),
+        ),
+        ("t1",),
+    ),
+)
+HARDTANH_ = inplace(HARDTANH)
+RELU6 = operator(
+    "relu6(Tensor self) -> Tensor",
+    shape="same",
+    promote="keep",
+    composite="explicit",
+    tags=("core", "nn", "real", "numeric", "inplace_flag", "pointwise"),
+    fast=True,
+    math=Program(
+        ("self",),
+        (),
+        (),
+        (),
+        (
+            ("t0", "maximum", "self", 0),
+            ("t1", "minimum", "t0", 6),
+        ),
+        ("t1",),
+    ),
+)
+RELU6_ = inplace(RELU6)
+THRESHOLD = operator(
+    "threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
+    shape="same",
+    promote="keep",
+    composite="explicit",
+    tags=("core", "nn", "real", "numeric", "inplace_flag", "pointwise"),
+    fast=True,
+    math=Program(
+        ("self", "threshold", "value"),
+        (),
+        ("threshold", "value"),
+        (),
+        (
+            ("t0", "le", "self", "threshold"),
+            ("t1", "where", "t0", "value", "self"),
+        ),
+        ("t1",),
+    ),
+)
+THRESHOLD_ = inplace(THRESHOLD)
+CELU = operator(
+    "celu(Tensor self, Scalar alpha=1.0) -> Tensor",
+    shape="celu",
+    promote="float",
+    composite="explicit",
+    tags=("core", "nn", "real", "inplace_flag", "pointwise"),
+    math=Program(
+        ("self", "alpha"),
+        (),
+        ("alpha",),
+        (),
+        (
+            ("t0", "gt", "self", 0),
+            ("t1", "div", "self", "alpha"),
+            ("t2", "expm1", "t1"),
+            ("t3", "mul", "alpha", "t2"),
+            ("t4", "where", "t0", "self", "t3"),
+        ),
+        ("t4",),
+    ),
+)
+CELU_ = inplace(CELU)
+HARDSHRINK = operator(
+    "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
+    shape="shrink",
+    promote="float",
+    composite="explicit",
+    tags=("core", "nn", "real", "pointwise"),
+    math=Program(
+        ("self", "lambd"),
+        (),
+        ("lambd",),
+        (("t0", "neg", "lambd"),),
+        (
+            ("t1", "lt", "self", "t0"),
+            ("t2", "le", "self", "lambd"),
+            ("t3", "where", "t2", 0, "self"),
+            ("t4", "where", "t1", "self", "t3"),
+        ),
+        ("t4",),
+    ),
+)
+HARDSHRINK_ = inplace(HARDSHRINK)
+SOFTSHRINK = operator(
+    "softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
+    shape="shrink",
+    promote="float",
+    composite="explicit",
+    tags=("core", "nn", "real", "pointwise"),
+    math=Program(
+        ("self", "lambd"),
+        (),
+        ("lambd",),
+        (("t2", "neg", "lambd"),),
+        (
+            ("t0", "gt", "self", "lambd"),
+            ("t1", "sub", "self", "lambd"),
+            ("t3", "lt", "self", "t2"),
+            ("t4", "add", "self", "lambd"),
+            ("t5", "mul", "self", 0),
+            ("t6", "where", "t3", "t4", "t5"),
+            ("t7", "where", "t0", "t1", "t6"),
+        ),
+        ("t7",),
+    ),
+)
+SOFTSHRINK_ = inplace(SOFTSHRINK)
+TANHSHRINK = operator(
+    "tanhshrink(Tensor self) -> Tensor",
+    shape="same",
+    promote="float",
+    composite="explicit",
+    tags=("core", "nn", "real", "pointwise"),
+    fast=True,
+    math=Program(
+        ("self",),
+        (),
+        (),
+        (),
+        (
+            ("t0", "tanh", "self"),
+            ("t1", "sub", "self", "t0"),
+        ),
+        ("t1",),
+    ),
+)
+TANHSHRINK_ = inplace(TANHSHRINK)
+LOG_SIGMOID = operator(
+    "log_sigmoid(Tensor self) -> Tensor",
+    shape="same",
+    promote="float",
+    composite="explicit",
+    tags=("core", "nn", "real", "pointwise"),
+    fast=True,
+    math=Program(
+        ("self",),
+        (),
+        (),
+        (),
+        (
+            ("t0", "minimum", "self", 0),
+            ("t1", "abs", "self"),
+            ("t2", "neg", "t1"),
+            ("t3", "exp", "t2"),
+            ("t4", "log1p", "t3"),
+            ("t5", "sub", "t0", "t4"),
+        ),
+        ("t5",),
+    ),
+)
+GELU = operator(
+    "gelu(Tensor self, *, str approximate='none') -> Tensor",
+    shape="gelu",
+    promote="float",
+    composite="explicit",
+    tags=("core", "pointwise", "nn", "real"),
+    promises={"CPU": "gelu", "CUDA": "gelu"},
+    fast=True,
+)
+GELU_BACKWARD = operator(
+    "gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor",
+    shape="gelu",
+    promote="float",
+    composite="explicit",
+    tags=("core", "pointwise", "real", "backward"),
+    promises={"CPU": "gelu_backward", "CUDA": "gelu_backward"},
+    fast=True,
+)
+PRELU = operator(
+    "prelu(Tensor self, Tensor weight) -> Tensor",
+    shape="prelu",
+    promote="default",
+    composite="implicit",
+    tags=("core", "nn", "real"),
+    promises={"Composite": "prelu"},
+    fast=True,
+)
+GLU = operator(
+    "glu(Tensor self, int dim=-1) -> Tensor",
+    shape="glu",
+    promote="float",
+    composite="implicit",
+    tags=("core", "nn", "real"),
+    promises={"Composite": "glu"},
+    fast=True,
+)

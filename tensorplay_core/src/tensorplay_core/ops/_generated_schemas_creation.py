@@ -42,6 +42,34 @@ EYE = operator(
     tags=("core", "creation"),
     promises={"CPU": "eye", "CUDA": "eye"},
 )
+LINSPACE = operator(
+    "linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, "
+    "Device? device=None) -> Tensor",
+    shape="linspace",
+    tags=("core", "creation"),
+    promises={"CPU": "linspace", "CUDA": "linspace"},
+)
+LOGSPACE = operator(
+    "logspace(Scalar start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, "
+    "Device? device=None) -> Tensor",
+    shape="linspace",
+    tags=("creation",),
+    promises={"CPU": "logspace", "CUDA": "logspace"},
+)
+TRIL_INDICES = operator(
+    "tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=None, "
+    "Device? device=None) -> Tensor",
+    shape="triangle",
+    tags=("creation",),
+    promises={"CPU": "tril_indices", "CUDA": "tril_indices"},
+)
+TRIU_INDICES = operator(
+    "triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=None, "
+    "Device? device=None) -> Tensor",
+    shape="triangle",
+    tags=("creation",),
+    promises={"CPU": "triu_indices", "CUDA": "triu_indices"},
+)
 RAND = operator(
     "rand(SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, "
     "Device? device=None) -> Tensor",

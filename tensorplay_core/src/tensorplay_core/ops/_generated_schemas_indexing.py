@@ -52,54 +52,68 @@ INDEX_SELECT = operator(
     "index_select(Tensor self, int dim, Tensor index) -> Tensor",
     composite="implicit",
     promises={"Composite": "index_select"},
+    fast=True,
 )
 MASKED_SELECT = operator(
     "masked_select(Tensor self, Tensor mask) -> Tensor",
     composite="implicit",
     promises={"Composite": "masked_select"},
+    fast=True,
 )
 MASKED_FILL_SCALAR = operator(
     "masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
     composite="implicit",
     promises={"Composite": "masked_fill"},
+    fast=True,
 )
-MASKED_FILL__SCALAR = inplace(MASKED_FILL_SCALAR)
+MASKED_FILL__SCALAR = inplace(MASKED_FILL_SCALAR, fast=False)
 MASKED_FILL_TENSOR = operator(
     "masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor",
     composite="implicit",
     promises={"Composite": "masked_fill"},
+    fast=True,
 )
-MASKED_FILL__TENSOR = inplace(MASKED_FILL_TENSOR)
+MASKED_FILL__TENSOR = inplace(MASKED_FILL_TENSOR, fast=False)
 MASKED_SCATTER = operator(
     "masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
     composite="implicit",
     promises={"Composite": "masked_scatter"},
+    fast=True,
 )
-MASKED_SCATTER_ = inplace(MASKED_SCATTER)
+MASKED_SCATTER_ = inplace(MASKED_SCATTER, fast=False)
 GATHER = operator(
     "gather(Tensor self, int dim, Tensor index) -> Tensor",
     composite="implicit",
     promises={"Composite": "gather"},
+    fast=True,
 )
 SCATTER_SRC = operator(
     "scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
     composite="implicit",
     promises={"Composite": "scatter"},
+    fast=True,
 )
-SCATTER__SRC = inplace(SCATTER_SRC)
+SCATTER__SRC = inplace(SCATTER_SRC, fast=False)
 SCATTER_VALUE = operator(
     "scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
     composite="implicit",
     promises={"Composite": "scatter"},
+    fast=True,
 )
-SCATTER__VALUE = inplace(SCATTER_VALUE)
+SCATTER__VALUE = inplace(SCATTER_VALUE, fast=False)
 SCATTER_ADD = operator(
     "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
     composite="implicit",
     promises={"Composite": "scatter_add"},
+    fast=True,
 )
-SCATTER_ADD_ = inplace(SCATTER_ADD)
-TAKE = operator("take(Tensor self, Tensor index) -> Tensor", composite="implicit", promises={"Composite": "take"})
+SCATTER_ADD_ = inplace(SCATTER_ADD, fast=False)
+TAKE = operator(
+    "take(Tensor self, Tensor index) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "take"},
+    fast=True,
+)
 NONZERO = operator(
     "nonzero(Tensor self) -> Tensor",
     shape="unknown",
@@ -108,3 +122,78 @@ NONZERO = operator(
     promises={"CPU": "nonzero", "CUDA": "nonzero"},
     differentiable=False,
 )
+ARGWHERE = operator(
+    "argwhere(Tensor self) -> Tensor",
+    promote="index",
+    composite="implicit",
+    promises={"Composite": "argwhere"},
+    fast=True,
+)
+TAKE_ALONG_DIM = operator(
+    "take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "take_along_dim"},
+    fast=True,
+)
+INDEX_ADD = operator(
+    "index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "index_add"},
+    fast=True,
+)
+INDEX_ADD_ = operator(
+    "index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor(a!)",
+    composite="implicit",
+    promises={"Composite": "index_add_"},
+)
+INDEX_COPY = operator(
+    "index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "index_copy"},
+    fast=True,
+)
+INDEX_COPY_ = operator(
+    "index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor source) -> Tensor(a!)",
+    composite="implicit",
+    promises={"Composite": "index_copy_"},
+)
+INDEX_FILL_INT_SCALAR = operator(
+    "index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "index_fill"},
+    fast=True,
+)
+INDEX_FILL_INT_TENSOR = operator(
+    "index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "index_fill"},
+    fast=True,
+)
+INDEX_FILL__INT_SCALAR = operator(
+    "index_fill_.int_Scalar(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)",
+    composite="implicit",
+    promises={"Composite": "index_fill_"},
+)
+INDEX_FILL__INT_TENSOR = operator(
+    "index_fill_.int_Tensor(Tensor(a!) self, int dim, Tensor index, Tensor value) -> Tensor(a!)",
+    composite="implicit",
+    promises={"Composite": "index_fill_"},
+)
+PUT = operator(
+    "put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "put"},
+    fast=True,
+)
+PUT_ = inplace(PUT, fast=False)
+SCATTER_REDUCE_TWO = operator(
+    "scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, "
+    "bool include_self=True) -> Tensor",
+    shape="scatter_reduce",
+    promote="keep",
+    composite="explicit",
+    tags=("core",),
+    promises={"CPU": "scatter_reduce", "CUDA": "scatter_reduce", "Composite": "scatter_reduce"},
+    fast=True,
+)
+SCATTER_REDUCE__TWO = inplace(SCATTER_REDUCE_TWO, fast=False)

@@ -14,3 +14,214 @@ MATMUL = operator(
     promises={"CPU": "matmul", "CUDA": "matmul"},
     fast=True,
 )
+MM = operator(
+    "mm(Tensor self, Tensor mat2) -> Tensor",
+    shape="mm",
+    promote="default",
+    composite="explicit",
+    autocast="lower_precision_fp",
+    tags=("core", "linalg"),
+    promises={"CPU": "mm", "CUDA": "mm", "Composite": "mm"},
+    fast=True,
+)
+BMM = operator(
+    "bmm(Tensor self, Tensor mat2) -> Tensor",
+    shape="bmm",
+    promote="default",
+    composite="explicit",
+    autocast="lower_precision_fp",
+    tags=("core", "linalg"),
+    promises={"CPU": "bmm", "CUDA": "bmm", "Composite": "bmm"},
+    fast=True,
+)
+MV = operator(
+    "mv(Tensor self, Tensor vec) -> Tensor",
+    shape="mv",
+    promote="default",
+    composite="explicit",
+    autocast="lower_precision_fp",
+    tags=("core", "linalg"),
+    promises={"CPU": "mv", "CUDA": "mv", "Composite": "mv"},
+    fast=True,
+)
+DOT = operator(
+    "dot(Tensor self, Tensor tensor) -> Tensor",
+    shape="dot",
+    promote="default",
+    composite="explicit",
+    autocast="lower_precision_fp",
+    tags=("core", "linalg"),
+    promises={"CPU": "dot", "CUDA": "dot", "Composite": "dot"},
+    fast=True,
+)
+VDOT = operator(
+    "vdot(Tensor self, Tensor other) -> Tensor",
+    shape="dot",
+    promote="default",
+    composite="explicit",
+    autocast="lower_precision_fp",
+    tags=("core", "linalg"),
+    promises={"CPU": "vdot", "CUDA": "vdot", "Composite": "vdot"},
+    fast=True,
+)
+OUTER = operator(
+    "outer(Tensor self, Tensor vec2) -> Tensor",
+    shape="outer",
+    promote="default",
+    composite="explicit",
+    tags=("core", "linalg"),
+    promises={"CPU": "outer", "CUDA": "outer", "Composite": "outer"},
+    fast=True,
+)
+ADDMM = operator(
+    "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    shape="addmm",
+    promote="default",
+    composite="explicit",
+    autocast="lower_precision_fp",
+    tags=("core", "linalg", "numeric"),
+    promises={"CPU": "addmm", "CUDA": "addmm", "Composite": "addmm"},
+    fast=True,
+)
+ADDMM_ = inplace(ADDMM)
+BADDBMM = operator(
+    "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    shape="baddbmm",
+    promote="default",
+    composite="explicit",
+    autocast="lower_precision_fp",
+    tags=("core", "linalg", "numeric"),
+    promises={"CPU": "baddbmm", "CUDA": "baddbmm", "Composite": "baddbmm"},
+    fast=True,
+)
+BADDBMM_ = inplace(BADDBMM)
+ADDMV = operator(
+    "addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    shape="addmv",
+    promote="default",
+    composite="explicit",
+    autocast="lower_precision_fp",
+    tags=("core", "linalg", "numeric"),
+    promises={"CPU": "addmv", "CUDA": "addmv", "Composite": "addmv"},
+    fast=True,
+)
+ADDMV_ = inplace(ADDMV)
+TRIL = operator(
+    "tril(Tensor self, int diagonal=0) -> Tensor",
+    shape="matrices",
+    promote="keep",
+    composite="explicit",
+    tags=("core", "linalg"),
+    promises={"CPU": "tril", "CUDA": "tril", "Composite": "tril"},
+    fast=True,
+)
+TRIL_ = inplace(TRIL)
+TRIU = operator(
+    "triu(Tensor self, int diagonal=0) -> Tensor",
+    shape="matrices",
+    promote="keep",
+    composite="explicit",
+    tags=("core", "linalg"),
+    promises={"CPU": "triu", "CUDA": "triu", "Composite": "triu"},
+    fast=True,
+)
+TRIU_ = inplace(TRIU)
+TRACE = operator(
+    "trace(Tensor self) -> Tensor",
+    promote="sum",
+    composite="implicit",
+    tags=("core", "linalg"),
+    promises={"Composite": "trace"},
+    fast=True,
+)
+DIAG = operator(
+    "diag(Tensor self, int diagonal=0) -> Tensor",
+    composite="implicit",
+    tags=("core", "linalg"),
+    promises={"Composite": "diag"},
+    fast=True,
+)
+DIAG_EMBED = operator(
+    "diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
+    composite="implicit",
+    tags=("core", "linalg"),
+    promises={"Composite": "diag_embed"},
+    fast=True,
+)
+KRON = operator(
+    "kron(Tensor self, Tensor other) -> Tensor",
+    composite="implicit",
+    tags=("core", "linalg"),
+    promises={"Composite": "kron"},
+    fast=True,
+)
+LINALG_CROSS = operator(
+    "linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor",
+    composite="implicit",
+    tags=("linalg", "numeric"),
+    promises={"Composite": "linalg_cross"},
+    fast=True,
+)
+CROSS = operator(
+    "cross(Tensor self, Tensor other, int? dim=None) -> Tensor",
+    composite="implicit",
+    tags=("linalg", "numeric"),
+    promises={"Composite": "cross"},
+    fast=True,
+)
+TENSORDOT = operator(
+    "tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
+    composite="implicit",
+    autocast="lower_precision_fp",
+    tags=("linalg",),
+    promises={"Composite": "tensordot"},
+)
+EINSUM = operator(
+    "einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor",
+    composite="implicit",
+    autocast="lower_precision_fp",
+    tags=("linalg",),
+    promises={"Composite": "einsum"},
+)
+COSINE_SIMILARITY = operator(
+    "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
+    composite="implicit",
+    autocast="fp32",
+    tags=("nn", "real"),
+    promises={"Composite": "cosine_similarity"},
+    fast=True,
+)
+PAIRWISE_DISTANCE = operator(
+    "pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> Tensor",
+    composite="implicit",
+    autocast="fp32",
+    tags=("nn", "real"),
+    promises={"Composite": "pairwise_distance"},
+    fast=True,
+)
+NORMALIZE = operator(
+    "normalize(Tensor input, float p=2.0, int dim=1, float eps=1e-12) -> Tensor",
+    composite="implicit",
+    autocast="fp32",
+    tags=("nn",),
+    promises={"Composite": "normalize"},
+    fast=True,
+)
+CDIST = operator(
+    "cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor",
+    shape="cdist",
+    promote="default",
+    composite="explicit",
+    autocast="fp32",
+    tags=("linalg", "real"),
+    promises={"CPU": "cdist", "CUDA": "cdist", "Composite": "cdist"},
+)
+_CDIST_BACKWARD = operator(
+    "_cdist_backward(Tensor grad_output, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor",
+    shape="cdist_backward",
+    promote="default",
+    composite="explicit",
+    tags=("linalg", "real", "backward"),
+    promises={"CPU": "_cdist_backward", "CUDA": "_cdist_backward", "Composite": "_cdist_backward"},
+    fast=True,
+)

@@ -12,6 +12,7 @@ LINEAR = operator(
     composite="implicit",
     autocast="lower_precision_fp",
     tags=("core", "nn"),
+    fast=True,
 )
 SOFTMAX = operator(
     "softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
@@ -34,9 +35,19 @@ LOG_SOFTMAX = operator(
     fast=True,
 )
 CROSS_ENTROPY = operator(
-    "cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int ignore_index=-100, "
-    "str reduction=\"mean\", float label_smoothing=0.0) -> Tensor",
+    "cross_entropy(Tensor self, Tensor target, Tensor? weight=None, bool? size_average=None, "
+    "int ignore_index=-100, bool? reduce=None, str reduction=\"mean\", "
+    "float label_smoothing=0.0) -> Tensor",
     composite="implicit",
     autocast="fp32",
     tags=("core", "nn"),
+    fast=True,
+)
+SOFTMIN = operator(
+    "softmin(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+    composite="implicit",
+    autocast="fp32",
+    tags=("core", "nn", "real"),
+    promises={"Composite": "softmin"},
+    fast=True,
 )

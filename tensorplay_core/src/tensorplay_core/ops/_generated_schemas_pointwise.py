@@ -48,6 +48,16 @@ DIV = operator(
     fast=True,
 )
 DIV_ = inplace(DIV)
+DIV_TENSOR_MODE = operator(
+    "div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor",
+    shape="broadcast",
+    promote="default",
+    composite="explicit",
+    autocast="promote",
+    tags=("core", "pointwise", "real", "numeric"),
+    promises={"Composite": "div_mode"},
+)
+DIV__TENSOR_MODE = inplace(DIV_TENSOR_MODE)
 POW = operator(
     "pow(Tensor self, Tensor exponent) -> Tensor",
     shape="broadcast",
@@ -253,7 +263,7 @@ RELU = operator(
     shape="same",
     promote="keep",
     composite="explicit",
-    tags=("core", "pointwise", "nn", "ordered", "numeric"),
+    tags=("core", "pointwise", "nn", "ordered", "numeric", "inplace_flag"),
     promises={"CPU": "relu", "CUDA": "relu"},
     fast=True,
 )

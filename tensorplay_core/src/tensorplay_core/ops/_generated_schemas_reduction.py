@@ -30,12 +30,14 @@ MAX = operator(
     promote="keep",
     tags=("core", "reduction", "ordered"),
     promises={"CPU": "max", "CUDA": "max"},
+    fast=True,
 )
 MAX_DIM = operator(
     "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
     shape="max_dim",
     tags=("core", "reduction", "ordered"),
     promises={"CPU": "max.dim", "CUDA": "max.dim"},
+    fast=True,
 )
 ARGMAX = operator(
     "argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
@@ -45,4 +47,137 @@ ARGMAX = operator(
     promises={"CPU": "argmax", "CUDA": "argmax"},
     fast=True,
     differentiable=False,
+)
+MAX_OTHER = operator(
+    "max.other(Tensor self, Tensor other) -> Tensor",
+    composite="implicit",
+    tags=("core", "ordered"),
+    promises={"Composite": "max.other"},
+    fast=True,
+)
+MIN = operator(
+    "min(Tensor self) -> Tensor",
+    shape="reduction",
+    promote="keep",
+    composite="explicit",
+    tags=("core", "reduction", "ordered"),
+    promises={"CPU": "min", "CUDA": "min", "Composite": "min"},
+    fast=True,
+)
+MIN_DIM = operator(
+    "min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    shape="max_dim",
+    composite="explicit",
+    tags=("core", "reduction", "ordered"),
+    promises={"CPU": "min.dim", "CUDA": "min.dim", "Composite": "min.dim"},
+    fast=True,
+)
+MIN_OTHER = operator(
+    "min.other(Tensor self, Tensor other) -> Tensor",
+    composite="implicit",
+    tags=("core", "ordered"),
+    promises={"Composite": "min.other"},
+    fast=True,
+)
+ARGMIN = operator(
+    "argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
+    shape="reduction",
+    promote="index",
+    composite="explicit",
+    tags=("core", "reduction", "ordered"),
+    promises={"CPU": "argmin", "CUDA": "argmin", "Composite": "argmin"},
+    fast=True,
+    differentiable=False,
+)
+AMAX = operator(
+    "amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
+    shape="reduction",
+    promote="keep",
+    composite="explicit",
+    tags=("core", "reduction", "ordered"),
+    promises={"CPU": "amax", "CUDA": "amax", "Composite": "amax"},
+    fast=True,
+)
+AMIN = operator(
+    "amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
+    shape="reduction",
+    promote="keep",
+    composite="explicit",
+    tags=("core", "reduction", "ordered"),
+    promises={"CPU": "amin", "CUDA": "amin", "Composite": "amin"},
+    fast=True,
+)
+AMINMAX = operator(
+    "aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
+    composite="implicit",
+    tags=("reduction", "ordered"),
+    promises={"Composite": "aminmax"},
+    fast=True,
+)
+PROD = operator(
+    "prod(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    shape="reduction",
+    promote="sum",
+    composite="explicit",
+    autocast="fp32",
+    tags=("core", "reduction"),
+    promises={"CPU": "prod", "CUDA": "prod", "Composite": "prod"},
+    fast=True,
+)
+ANY = operator(
+    "any(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor",
+    shape="reduction",
+    promote="bool",
+    composite="explicit",
+    tags=("core", "reduction"),
+    promises={"CPU": "any", "CUDA": "any", "Composite": "any"},
+    fast=True,
+    differentiable=False,
+)
+ALL = operator(
+    "all(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor",
+    shape="reduction",
+    promote="bool",
+    composite="explicit",
+    tags=("core", "reduction"),
+    promises={"CPU": "all", "CUDA": "all", "Composite": "all"},
+    fast=True,
+    differentiable=False,
+)
+COUNT_NONZERO = operator(
+    "count_nonzero(Tensor self, int[1]? dim=None) -> Tensor",
+    shape="reduction",
+    promote="index",
+    composite="explicit",
+    tags=("reduction",),
+    promises={"CPU": "count_nonzero", "CUDA": "count_nonzero", "Composite": "count_nonzero"},
+    fast=True,
+    differentiable=False,
+)
+NANSUM = operator(
+    "nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    shape="reduction",
+    promote="sum",
+    composite="explicit",
+    autocast="fp32",
+    tags=("reduction", "real"),
+    promises={"CPU": "nansum", "CUDA": "nansum", "Composite": "nansum"},
+    fast=True,
+)
+NANMEAN = operator(
+    "nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    composite="implicit",
+    tags=("reduction", "real"),
+    promises={"Composite": "nanmean"},
+    fast=True,
+)
+LOGSUMEXP = operator(
+    "logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
+    shape="reduction",
+    promote="float",
+    composite="explicit",
+    autocast="fp32",
+    tags=("reduction", "real"),
+    promises={"CPU": "logsumexp", "CUDA": "logsumexp", "Composite": "logsumexp"},
+    fast=True,
 )

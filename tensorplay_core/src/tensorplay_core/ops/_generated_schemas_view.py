@@ -209,3 +209,166 @@ AS_STRIDED_SCATTER = operator(
     promises={"Composite": "as_strided_scatter"},
     fast=True,
 )
+REPEAT = operator(
+    "repeat(Tensor self, SymInt[] repeats) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "repeat"},
+    fast=True,
+)
+TILE = operator(
+    "tile(Tensor self, SymInt[] dims) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "tile"},
+    fast=True,
+)
+REPEAT_INTERLEAVE_TENSOR = operator(
+    "repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor",
+    shape="repeat_interleave",
+    promote="index",
+    composite="explicit",
+    promises={"CPU": "repeat_interleave", "CUDA": "repeat_interleave", "Composite": "repeat_interleave"},
+    fast=True,
+    differentiable=False,
+)
+REPEAT_INTERLEAVE_SELF_TENSOR = operator(
+    "repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, "
+    "SymInt? output_size=None) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "repeat_interleave_by"},
+    fast=True,
+)
+REPEAT_INTERLEAVE_SELF_INT = operator(
+    "repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, "
+    "SymInt? output_size=None) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "repeat_interleave_int"},
+    fast=True,
+)
+ROLL = operator(
+    "roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor",
+    shape="roll",
+    promote="keep",
+    composite="explicit",
+    promises={"CPU": "roll", "CUDA": "roll", "Composite": "roll"},
+    fast=True,
+)
+ROT90 = operator(
+    "rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor",
+    composite="implicit",
+    promises={"Composite": "rot90"},
+    fast=True,
+)
+FLIPLR = operator("fliplr(Tensor self) -> Tensor", composite="implicit", promises={"Composite": "fliplr"}, fast=True)
+FLIPUD = operator("flipud(Tensor self) -> Tensor", composite="implicit", promises={"Composite": "flipud"}, fast=True)
+BROADCAST_TO = operator(
+    "broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)",
+    composite="implicit",
+    tags=("view",),
+    promises={"Composite": "broadcast_to"},
+    fast=True,
+)
+RAVEL = operator(
+    "ravel(Tensor(a) self) -> Tensor(a)",
+    composite="implicit",
+    tags=("view", "may_copy"),
+    promises={"Composite": "ravel"},
+    fast=True,
+)
+UNFOLD = operator(
+    "unfold(Tensor(a) self, int dimension, SymInt size, SymInt step) -> Tensor(a)",
+    shape="unfold",
+    promote="keep",
+    tags=("core", "view"),
+    promises={"CPU": "unfold", "CUDA": "unfold"},
+    fast=True,
+)
+ATLEAST_1D = operator(
+    "atleast_1d(Tensor(a) self) -> Tensor(a)",
+    composite="implicit",
+    tags=("view",),
+    promises={"Composite": "atleast_1d"},
+)
+ATLEAST_2D = operator(
+    "atleast_2d(Tensor(a) self) -> Tensor(a)",
+    composite="implicit",
+    tags=("view",),
+    promises={"Composite": "atleast_2d"},
+)
+ATLEAST_3D = operator(
+    "atleast_3d(Tensor(a) self) -> Tensor(a)",
+    composite="implicit",
+    tags=("view",),
+    promises={"Composite": "atleast_3d"},
+)
+HSTACK = operator(
+    "hstack(Tensor[] tensors) -> Tensor",
+    composite="implicit",
+    autocast="promote",
+    promises={"Composite": "hstack"},
+)
+VSTACK = operator(
+    "vstack(Tensor[] tensors) -> Tensor",
+    composite="implicit",
+    autocast="promote",
+    promises={"Composite": "vstack"},
+)
+DSTACK = operator(
+    "dstack(Tensor[] tensors) -> Tensor",
+    composite="implicit",
+    autocast="promote",
+    promises={"Composite": "dstack"},
+)
+COLUMN_STACK = operator(
+    "column_stack(Tensor[] tensors) -> Tensor",
+    composite="implicit",
+    autocast="promote",
+    promises={"Composite": "column_stack"},
+)
+TENSOR_SPLIT_SECTIONS = operator(
+    "tensor_split.sections(Tensor(a) self, SymInt sections, int dim=0) -> Tensor(a)[]",
+    composite="implicit",
+    tags=("view",),
+    promises={"Composite": "tensor_split"},
+)
+TENSOR_SPLIT_INDICES = operator(
+    "tensor_split.indices(Tensor(a) self, SymInt[] indices, int dim=0) -> Tensor(a)[]",
+    composite="implicit",
+    tags=("view",),
+    promises={"Composite": "tensor_split_at"},
+)
+HSPLIT_INT = operator(
+    "hsplit.int(Tensor(a) self, int sections) -> Tensor(a)[]",
+    composite="implicit",
+    tags=("view",),
+    promises={"Composite": "hsplit"},
+)
+HSPLIT_ARRAY = operator(
+    "hsplit.array(Tensor(a) self, int[] indices) -> Tensor(a)[]",
+    composite="implicit",
+    tags=("view",),
+    promises={"Composite": "hsplit"},
+)
+VSPLIT_INT = operator(
+    "vsplit.int(Tensor(a) self, int sections) -> Tensor(a)[]",
+    composite="implicit",
+    tags=("view",),
+    promises={"Composite": "vsplit"},
+)
+VSPLIT_ARRAY = operator(
+    "vsplit.array(Tensor(a) self, int[] indices) -> Tensor(a)[]",
+    composite="implicit",
+    tags=("view",),
+    promises={"Composite": "vsplit"},
+)
+DSPLIT_INT = operator(
+    "dsplit.int(Tensor(a) self, int sections) -> Tensor(a)[]",
+    composite="implicit",
+    tags=("view",),
+    promises={"Composite": "dsplit"},
+)
+DSPLIT_ARRAY = operator(
+    "dsplit.array(Tensor(a) self, int[] indices) -> Tensor(a)[]",
+    composite="implicit",
+    tags=("view",),
+    promises={"Composite": "dsplit"},
+)

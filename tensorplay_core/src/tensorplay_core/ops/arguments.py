@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.errors import ArgumentError, did_you_mean
+from tensorplay_core.ops.generators import check_generator
 from tensorplay_core.ops.shape_checks import as_int, as_ints
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 from tensorplay_core.types.device import Device
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from tensorplay_core.types.schema import Alias, Argument
 
 SCALARS = (bool, int, float, complex)
-NOT_PROMOTED = frozenset({"condition", "indices"})
+NOT_PROMOTED = frozenset({"condition", "index", "indices"})
 """Arguments that choose rather than compute: they keep their dtype, and are no numbers."""
 
 
@@ -171,10 +172,10 @@ def normalise(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tu
     changed = {}
     for name, value in kwargs.items():
         spec = plan.by_name[name]
-        if value is None and (spec.optional or spec.default is None):
+        if value is None and not spec.required and (spec.optional or spec.default is None):
             continue
         value = _value(op, spec, value)
-        if not (value.__class__ is spec.default.__class__ and value == spec.default):
+        if spec.required or not (value.__class__ is spec.default.__class__ and value == spec.default):
             changed[name] = value
     return positional, changed
 
@@ -183,6 +184,8 @@ def _value(op: Operator, spec: Spec, value: Any) -> Any:
     if value is None:
         if spec.optional or (not spec.required and spec.default is None):
             return None
+        if spec.is_list and not spec.required and spec.default == ():  # PyTorch's way to leave a list out
+            return ()
         raise ArgumentError(f"{op.display_name}: {spec.name} must be {_wanted(spec)}, not None")
     if spec.kind == "Tensor":
         return _tensors(op, spec, value)
@@ -219,6 +222,8 @@ def _one(op: Operator, spec: Spec, value: Any) -> Any:
             return bool(value)
         if isinstance(value, int) and value in (0, 1):
             return bool(value)
+    elif spec.kind == "Generator":
+        return check_generator(op.display_name, value)
     elif spec.kind != "str" or isinstance(value, str):
         return value
     raise ArgumentError(f"{op.display_name}: {spec.name} must be {_wanted(spec)}, not {value!r}")

@@ -200,6 +200,21 @@ def in_place_of_implicit(op: Operator) -> Callable[..., Any]:
     return autograd
 
 
+def implicit_write(op: Operator) -> Callable[..., Any]:
+    """Returns the kernel of an operator that writes to its first argument and decomposes: what it calls is recorded."""
+    decomposed = implicit(op)
+
+    def autograd(keys: KeySet, self: Tensor, /, *args: Any, **kwargs: Any) -> Tensor:
+        if records_write(self, args, kwargs) and not records((self, *args), kwargs):
+            views.check_write(op.display_name, self)  # a view, whose base alone has a node
+            composite = op.kernel_at(int(DispatchKey.Composite))
+            if composite is not None:
+                return run_composite(op, composite, keys, (self, *args), kwargs)  # type: ignore[no-any-return]
+        return decomposed(keys, self, *args, **kwargs)  # type: ignore[no-any-return]
+
+    return autograd
+
+
 def mutating(op: Operator) -> Callable[..., Any]:
     """Returns the kernel of an operator that writes to some of its arguments, whichever they are.
 
@@ -248,6 +263,8 @@ def default_kernel(op: Operator) -> tuple[Callable[..., Any], str]:
         return mutating(op), location(mutating)
     if op.is_inplace and op.functional is not None and op.functional.composite == "implicit":
         return in_place_of_implicit(op), location(in_place_of_implicit)
+    if op.is_inplace and op.functional is None and op.node is None and op.composite == "implicit":
+        return implicit_write(op), location(implicit_write)
     if op.is_inplace:
         source = op.functional or op
         return in_place(op), location(source.node.backward if source.node is not None else in_place)

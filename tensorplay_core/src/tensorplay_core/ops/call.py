@@ -192,6 +192,8 @@ def _run_instead(op: Operator, step: Step, keys: KeySet, args: tuple[Any, ...], 
     """Runs what serves a call that its backend's own kernel does not take: Composite, else the host."""
     composite = composite_at(op, step.key)
     if composite is not None:
+        if step.key == DispatchKey.Meta and op.functional is None:  # whose kernel, the rule, is not asked then
+            kernels.expected_shape(op, args, kwargs)
         return run_composite(op, composite, keys, args, kwargs, at=step.key)
     host = fallbacks.host_step(op, step.key, kwargs)
     if host is not None and host.registration is not None:
@@ -260,6 +262,8 @@ def run_composite(
         if cell[0] == number:  # a kernel that writes by means of its own has not counted it
             count(cell)
     kernels.check_tensors(op, registration, result, args, kwargs)
+    if result.__class__ is tuple and (plan := plan_of(op)).returns == len(result) > 1:
+        return plan.result_class(list(result))  # named, as a backend's are
     return result
 
 

@@ -201,6 +201,21 @@ def arange(
     return result.requires_grad_() if requires_grad else result
 
 
+def scalar_tensor(
+    s: Number, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Returns a tensor without dims, of the default float dtype unless another is given.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.scalar_tensor(3)
+        tensor(3.)
+    """
+    return full(
+        (), s, dtype=dt.get_default_dtype() if dtype is None else dtype, device=device, requires_grad=requires_grad
+    )
+
+
 def full(
     size: int | Sequence[int],
     fill_value: Number | Tensor,

@@ -57,8 +57,8 @@ def operator(
     return _enter(op, owner)
 
 
-def inplace(functional: Operator) -> Operator:
-    """Defines the in-place variant of an operator."""
+def inplace(functional: Operator, *, fast: bool = True) -> Operator:
+    """Defines the in-place variant of an operator; ``fast``: its function has a fast path where the operator's has."""
     head, _, rest = functional.schema_text.partition("(")
     name, dot, overload = head.partition(".")
     arguments, _, _ = rest.rpartition(") -> ")
@@ -72,7 +72,7 @@ def inplace(functional: Operator) -> Operator:
         functional=functional,
         where=functional.where,
     )
-    op.fast = functional.fast
+    op.fast = functional.fast and fast
     op.differentiable = functional.differentiable
     return _enter(op, functional.owner)
 

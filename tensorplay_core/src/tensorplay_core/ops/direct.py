@@ -15,8 +15,10 @@ from tensorplay_core.dispatch.keys import PAGE
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.resolution import at_key
 from tensorplay_core.dispatch.tensor_type import TensorType
+from tensorplay_core.ops import kernels
+from tensorplay_core.ops.arguments import normalise
 from tensorplay_core.ops.slots import has_only_default_layers
-from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.tensor import Tensor, wrap
 from tensorplay_core.tensor.views import root_of
 
 Kernel = Callable[..., Any]
@@ -45,6 +47,25 @@ def kernel(op: Operator, type: TensorType) -> Kernel | None:
     function: Kernel = registration.function
     _found[op, type] = generation, function
     return function
+
+
+def created(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
+    """Returns what a creation operator makes, by its kernel at once; None where the call must decide, or say why not.
+
+    Only where the same operator has made the same type before: its result has been checked then.
+    """
+    if active.special or active.inference:
+        return None
+    try:
+        args, kwargs = normalise(op, args, kwargs)
+        type = kernels.creation_type(op, args, kwargs)
+        function = kernel(op, type)
+        if function is None:
+            return None
+        kernels.expected_shape(op, args, kwargs)
+        return wrap(function(*args, **kernels.native_keywords(op, kwargs, type)), type)
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        return None
 
 
 def records(x: Tensor) -> bool | None:

@@ -16,6 +16,9 @@ from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of, tensors_in
 from tensorplay_core.ops.explain_road import has_node
 from tensorplay_core.tensor.tensor import TensorBase
 
+_CONDITIONS = frozenset({"condition"})  # what the generated functions compare with the bool type, as codegen does
+_SPECIAL = "sparse tensors and wrappers always take the slow path"
+
 
 def fast_path(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], given: tuple[Any, ...]) -> tuple[bool, str]:
     """Returns whether the operator's public function serves a call on its fast path, and why.
@@ -30,7 +33,7 @@ def fast_path(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], given
     reason = reason or (_write(op, args) if op.functional is not None else _nodes(op, args)) or _types(op, args)
     if reason:
         return False, reason
-    type = args[plan_of(op).tensor_positions[-1]]._type
+    type = next(a for a in args if isinstance(a, TensorBase))._type
     if slots.kernel_for(op, type) is None:
         return False, "the type's slot stays empty: the kernel, or a layer above it, is not one that a slot can hold"
     if type.__dict__.get(op.slot) is unresolved:
@@ -61,6 +64,10 @@ def _special() -> str:
     return ""
 
 
+BROADCASTING = ("broadcast", "bitwise", "clamp")
+"""Shape rules of operators whose functions turn a number into a cached scalar, as the generator has it."""
+
+
 def _numbers(op: Operator, given: tuple[Any, ...]) -> str:
     plan = plan_of(op)
     chooses = any(spec.name in NOT_PROMOTED for spec in plan.positional)
@@ -68,7 +75,7 @@ def _numbers(op: Operator, given: tuple[Any, ...]) -> str:
         value = given[i] if i < len(given) else None
         if value is None or isinstance(value, TensorBase):
             continue
-        if place == 0 and not chooses:
+        if (place == 0 and not chooses) or op.shape not in BROADCASTING:
             return f"{plan.positional[i].name} is a number, not a tensor"
         if value.__class__ not in (int, float):
             return f"{value!r} is not among the cached scalars, which are ints and floats"
@@ -87,9 +94,10 @@ def _changed(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str
 def _types(op: Operator, args: tuple[Any, ...]) -> str:
     plan = plan_of(op)
     found = [(plan.positional[i].name, args[i]) for i in plan.tensor_positions]
-    if any(not isinstance(value, TensorBase) for _, value in found):
-        return "an optional tensor is missing"
-    typed = [(name, value._type) for name, value in found if name not in NOT_PROMOTED] or [
+    found = [(name, value) for name, value in found if isinstance(value, TensorBase)]  # the others are None
+    if op.composite == "implicit":
+        return _SPECIAL if found[0][1]._type.special else ""
+    typed = [(name, value._type) for name, value in found if name not in _CONDITIONS] or [
         (name, value._type) for name, value in found
     ]
     name, first = typed[0]
@@ -97,9 +105,9 @@ def _types(op: Operator, args: tuple[Any, ...]) -> str:
         if type is not first:
             return f"{name} and {other} are of different types: {_kind(first)} and {_kind(type)}"
     for other, value in found:
-        if other in NOT_PROMOTED and value._type is not first.bool_type:
+        if other in _CONDITIONS and value._type is not first.bool_type:
             return f"{other} is {_kind(value._type)}, not the bool of {name}'s device"
-    return "sparse tensors and wrappers always take the slow path" if first.special else ""
+    return _SPECIAL if first.special else ""
 
 
 def _kind(type: TensorType) -> str:
@@ -115,6 +123,8 @@ def _nodes(op: Operator, args: tuple[Any, ...]) -> str:
 
 def _write(op: Operator, args: tuple[Any, ...]) -> str:
     target = args[0]
+    if any(args[i] is None for i in plan_of(op).tensor_positions):
+        return "an optional tensor is missing"
     if active.inference or target._type.inference:
         return "inference mode is on, or the tensor is of it; the write is checked first"
     if target._version is not None and target._version[1]:

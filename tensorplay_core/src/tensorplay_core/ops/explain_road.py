@@ -259,16 +259,18 @@ def result_of(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Re
         if op.schema.returns_list and shapes is not None:
             return Result(tuple(shapes), (name,) * len(shapes))
         return Result((None if shapes is None else tuple(shapes),), (name,))
+    if shapes is not None and all(isinstance(size, int) for size in shapes):  # one shape, which every result has
+        shapes = (tuple(shapes),) * count
     return Result(tuple(shapes) if shapes is not None else (None,) * count, (None,) * count)
 
 
 def result_dtype(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> DType | None:
     """Returns the dtype that the promote rule gives; None where the kernel decides."""
-    given = kwargs.get("dtype")
-    if given is not None:
-        return given  # type: ignore[no-any-return]
     if plan_of(op).writes:
         return args[0].dtype  # type: ignore[no-any-return]
+    given = dt.int32 if kwargs.get("out_int32") else kwargs.get("dtype")
+    if given is not None:
+        return given
     if not any(True for _ in tensors_in(args, {})):
         device = kwargs.get("device") or devices.default_device()
         return kernels.creation_dtype(op, args, device if devices.is_active(device.type) else Device("cpu"))

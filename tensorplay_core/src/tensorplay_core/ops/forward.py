@@ -46,12 +46,13 @@ def run(op: Operator, registration: Registration, keys: KeySet, args: tuple[Any,
     own = registration.owner == CORE
     if not own and not hasattr(kernel, "node"):
         return _foreign(op, registration, keys, args, kwargs, level)
+    decomposes = own and op.node is None and op.composite == "implicit"
+    if decomposes and op.functional is None:
+        return _decomposed(op, keys, args, kwargs)
     if plan.written:
         return _writing(op, level, kernel, keys, args, kwargs)
     if own and op.differentiable is not None and not any(op.differentiable):
         return kernel(keys, *args, **kwargs)
-    if own and op.node is None and op.composite == "implicit":
-        return _decomposed(op, keys, args, kwargs)
     return _functional(op, level, kernel, keys, args, kwargs)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.errors import ArgumentError, fix
+from tensorplay_core.ops import direct
 from tensorplay_core.ops.arguments import SCALARS, bind, python_scalar
 from tensorplay_core.ops.call import call
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
@@ -56,7 +57,9 @@ def created(
     if isinstance(out, TensorBase):
         own = {"dtype": out.dtype, "device": out.device}
         kwargs = {name: own.get(name) if value is None else value for name, value in kwargs.items()}
-    result: Tensor = call(op, args, kwargs, out)
+    result: Tensor | None = direct.created(op, args, kwargs) if out is None else None
+    if result is None:
+        result = call(op, args, kwargs, out)
     return result.requires_grad_() if requires_grad else result
 
 
@@ -129,8 +132,9 @@ def _one_by_one(args: tuple[Any, ...], chosen: Candidate) -> bool:
     return len(args) > len(chosen.names) or kind_of(args[-1]) == "int"
 
 
-_KINDS = {Tensor: "tensor", bool: "bool", int: "int", float: "float", complex: "complex", str: "str", DType: "dtype"}
-_KINDS |= {Device: "device", type(None): "None"}
+KINDS = {Tensor: "tensor", bool: "bool", int: "int", float: "float", complex: "complex", str: "str", DType: "dtype"}
+KINDS |= {Device: "device", type(None): "None"}
+"""The kinds of what has no more to it than its class says, but for a tensor's dims."""
 
 
 def kind_of(value: Any) -> str:
@@ -140,14 +144,14 @@ def kind_of(value: Any) -> str:
         >>> kind_of(2), kind_of((2, 3)), kind_of(None), kind_of([])
         ('int', '[int]', 'None', '[]')
     """
-    kind = _KINDS.get(value.__class__)
+    kind = KINDS.get(value.__class__)
     if kind == "tensor" or (kind is None and isinstance(value, TensorBase)):
         return "tensor" if value.shape else "0-d tensor"
     if kind is not None:
         return kind
     number = python_scalar(value)
     if number is not None:  # of NumPy, or of a class derived from a number's
-        return next(_KINDS[scalar] for scalar in SCALARS if isinstance(number, scalar))
+        return next(KINDS[scalar] for scalar in SCALARS if isinstance(number, scalar))
     if isinstance(value, type):
         return "dtype" if value in SCALARS else "object"
     if hasattr(value, "__index__") and not hasattr(value, "__len__"):

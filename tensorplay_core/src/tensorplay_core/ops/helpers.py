@@ -6,6 +6,165 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensorplay_core.ops import _generated_functional as F
+from tensorplay_core.ops.helpers_attention import (
+    attention_double_backward as attention_double_backward,
+)
+from tensorplay_core.ops.helpers_attention import (
+    attention_mask_gradient as attention_mask_gradient,
+)
+from tensorplay_core.ops.helpers_attention import (
+    embedding_gradient_rows as embedding_gradient_rows,
+)
+from tensorplay_core.ops.helpers_convolution import (
+    convolution_double_backward as convolution_double_backward,
+)
+from tensorplay_core.ops.helpers_convolution import (
+    convolution_gradients as convolution_gradients,
+)
+from tensorplay_core.ops.helpers_distance import (
+    cdist_double_backward as cdist_double_backward,
+)
+from tensorplay_core.ops.helpers_dropout import (
+    dropout_gradient as dropout_gradient,
+)
+from tensorplay_core.ops.helpers_factorization import (
+    cholesky_backward as cholesky_backward,
+)
+from tensorplay_core.ops.helpers_factorization import (
+    det_backward as det_backward,
+)
+from tensorplay_core.ops.helpers_factorization import (
+    eigh_backward as eigh_backward,
+)
+from tensorplay_core.ops.helpers_factorization import (
+    eigvalsh_backward as eigvalsh_backward,
+)
+from tensorplay_core.ops.helpers_factorization import (
+    pinv_backward as pinv_backward,
+)
+from tensorplay_core.ops.helpers_factorization import (
+    qr_backward as qr_backward,
+)
+from tensorplay_core.ops.helpers_factorization import (
+    slogdet_backward as slogdet_backward,
+)
+from tensorplay_core.ops.helpers_factorization import (
+    solve_backward_matrix as solve_backward_matrix,
+)
+from tensorplay_core.ops.helpers_factorization import (
+    solve_triangular_backward as solve_triangular_backward,
+)
+from tensorplay_core.ops.helpers_factorization import (
+    svd_backward as svd_backward,
+)
+from tensorplay_core.ops.helpers_factorization import (
+    svdvals_backward as svdvals_backward,
+)
+from tensorplay_core.ops.helpers_indexing import (
+    roll_backward as roll_backward,
+)
+from tensorplay_core.ops.helpers_indexing import (
+    scatter_reduce_backward as scatter_reduce_backward,
+)
+from tensorplay_core.ops.helpers_indexing import (
+    unfold_backward as unfold_backward,
+)
+from tensorplay_core.ops.helpers_linalg import (
+    adjoint as adjoint,
+)
+from tensorplay_core.ops.helpers_linalg import (
+    scaled as scaled,
+)
+from tensorplay_core.ops.helpers_loss import (
+    cross_entropy_double_backward as cross_entropy_double_backward,
+)
+from tensorplay_core.ops.helpers_normalization import (
+    standardize_backward as standardize_backward,
+)
+from tensorplay_core.ops.helpers_normalization import (
+    standardize_double_backward as standardize_double_backward,
+)
+from tensorplay_core.ops.helpers_padding import (
+    constant_pad_nd_backward as constant_pad_nd_backward,
+)
+from tensorplay_core.ops.helpers_padding import (
+    windows_size as windows_size,
+)
+from tensorplay_core.ops.helpers_pointwise import (
+    clamp_backward as clamp_backward,
+)
+from tensorplay_core.ops.helpers_pointwise import (
+    clamp_backward_max as clamp_backward_max,
+)
+from tensorplay_core.ops.helpers_pointwise import (
+    clamp_backward_min as clamp_backward_min,
+)
+from tensorplay_core.ops.helpers_pointwise import (
+    gelu_second as gelu_second,
+)
+from tensorplay_core.ops.helpers_pointwise import (
+    logit_backward as logit_backward,
+)
+from tensorplay_core.ops.helpers_pointwise import (
+    nonzero as nonzero,
+)
+from tensorplay_core.ops.helpers_pointwise import (
+    nonzero_length as nonzero_length,
+)
+from tensorplay_core.ops.helpers_pointwise import (
+    sinc_slope as sinc_slope,
+)
+from tensorplay_core.ops.helpers_pointwise import (
+    whole_quotient as whole_quotient,
+)
+from tensorplay_core.ops.helpers_pointwise import (
+    xlogy_slope as xlogy_slope,
+)
+from tensorplay_core.ops.helpers_pooling import (
+    max_pool_gathered as max_pool_gathered,
+)
+from tensorplay_core.ops.helpers_pooling import (
+    max_pool_scattered as max_pool_scattered,
+)
+from tensorplay_core.ops.helpers_reduction import (
+    amax_backward as amax_backward,
+)
+from tensorplay_core.ops.helpers_reduction import (
+    cummax_backward as cummax_backward,
+)
+from tensorplay_core.ops.helpers_reduction import (
+    cumprod_backward as cumprod_backward,
+)
+from tensorplay_core.ops.helpers_reduction import (
+    cumsum_backward as cumsum_backward,
+)
+from tensorplay_core.ops.helpers_reduction import (
+    logcumsumexp_backward as logcumsumexp_backward,
+)
+from tensorplay_core.ops.helpers_reduction import (
+    logsumexp_backward as logsumexp_backward,
+)
+from tensorplay_core.ops.helpers_reduction import (
+    nansum_backward as nansum_backward,
+)
+from tensorplay_core.ops.helpers_reduction import (
+    norm_backward as norm_backward,
+)
+from tensorplay_core.ops.helpers_reduction import (
+    prod_backward as prod_backward,
+)
+from tensorplay_core.ops.helpers_reduction import (
+    selected_backward as selected_backward,
+)
+from tensorplay_core.ops.helpers_reduction import (
+    selected_forward as selected_forward,
+)
+from tensorplay_core.ops.helpers_reduction import (
+    std_backward as std_backward,
+)
+from tensorplay_core.ops.helpers_reduction import (
+    var_backward as var_backward,
+)
 from tensorplay_core.ops.shape_checks import normalize_dim, normalize_dims
 from tensorplay_core.ops.shapes_view import extent, may_overlap
 from tensorplay_core.tensor.tensor import Tensor

@@ -25,6 +25,7 @@ from tensorplay_core.errors import (
 from tensorplay_core.ops import rebinding, typing_rules
 from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of, tensors_in, written_tensors
 from tensorplay_core.ops.first_call import Watched, failed, is_a_kernels_own
+from tensorplay_core.ops.generators import Generator, source_of
 from tensorplay_core.ops.results import CATEGORY, arguments_returned, broken, each_shape, wrap_results
 from tensorplay_core.ops.shapes import RULES, Shaped
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
@@ -32,6 +33,9 @@ from tensorplay_core.tensor.version import Version
 from tensorplay_core.tensor.views import bump
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import DType
+
+COUNTS = frozenset({"randint", "randperm", "tril_indices", "triu_indices"})
+"""Creation operators that make integers, whatever numbers they are given."""
 
 
 def shaped(value: Any) -> Any:
@@ -62,17 +66,18 @@ def run(op: Operator, registration: Registration, args: tuple[Any, ...], kwargs:
     """
     plan = plan_of(op)
     compute = compute_type(op, args, kwargs)
+    asks = False
     if registration.emitter is not None:
-        _check_numbers(op, compute, args, kwargs)
+        asks = _check_numbers(op, compute, args, kwargs)
     # A kernel that the fast path may call is trusted here too, once it has been checked for this type.
-    trusted = op.fast and compute in registration.verified and not plan.written
+    trusted = not asks and op.fast and compute in registration.verified and not plan.written
     shape = None if trusted else expected_shape(op, args, kwargs)
     arrays = to_arrays(op, args, compute)
     native = native_keywords(op, kwargs, compute)
     written = written_tensors(op, args, kwargs) if plan.written else ()
     for tensor in written:
         check_writable(op, tensor)
-    apart = rebinding.apart(written, arrays, native) if compute.rebinds else {}
+    apart = rebinding.apart(op, written, compute, args, kwargs, arrays, native) if compute.rebinds else {}
     watched = None if compute in registration.verified else Watched(op, compute, args, arrays, kwargs, native)
     try:
         if compute.several:
@@ -137,7 +142,9 @@ def creation_type(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 def creation_dtype(op: Operator, args: tuple[Any, ...], device: Device) -> DType:
     """Returns the dtype that a creation operator makes where none is asked for: that of its numbers."""
     numbers = _numbers(op, args)
-    counts = op.name == "randperm" or (op.shape == "arange" and True in numbers)
+    if op.name in ("linspace", "logspace"):  # the numbers between are no integers
+        numbers = [0.0, *numbers]
+    counts = op.name in COUNTS or (op.shape == "arange" and True in numbers)
     return typing_rules.dtype_of_numbers([0, *numbers] if counts else numbers, device)
 
 
@@ -208,16 +215,19 @@ def native_keywords(op: Operator, kwargs: dict[str, Any], compute: TensorType) -
             result[name] = value.index or 0
         elif isinstance(value, TensorBase):
             result[name] = value._array
+        elif value.__class__ is Generator:
+            result[name] = source_of(op.display_name, value, compute.device)
         else:
             result[name] = value
     return result
 
 
-def _check_numbers(op: Operator, compute: TensorType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Refuses numbers that do not go with the tensors of an emitted kernel."""
+def _check_numbers(op: Operator, compute: TensorType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Refuses numbers that do not go with an emitted kernel's tensors; returns whether the shape rule asks them too."""
     from tensorplay_core.ops import program_types  # here, because an import of the package can do without it
 
     program_types.check_numbers(op, compute.dtype, args, kwargs)
+    return program_types.asks_numbers(op)
 
 
 def check_tensors(

@@ -13,7 +13,13 @@ from typing import Any
 
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.errors import DTypeError, NoDataError, fix
-from tensorplay_core.ops import shapes, shapes_indexing, shapes_view
+from tensorplay_core.ops import (
+    shapes,
+    shapes_arrange,
+    shapes_factorization,
+    shapes_indexing,
+    shapes_view,
+)
 from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of
 from tensorplay_core.ops.shape_checks import Shaped, as_int, as_ints, normalize_dim, normalize_dims
 from tensorplay_core.tensor.meta_array import MetaArray, like_operands, reshaped_strides
@@ -35,7 +41,7 @@ ELEMENTWISE = frozenset({"same", "broadcast", "dimwise"})
 """Shape rules whose results are laid out in memory as the operands are."""
 KINDS = {
     **dict.fromkeys(("log_softmax", "softmax"), "f"),
-    **dict.fromkeys(("mean", "rand", "randn"), "fc"),
+    **dict.fromkeys(("mean", "norm", "rand", "randn", "std", "var"), "fc"),
 }
 """Kinds of dtype that an operator takes where its kernels, rather than its record, refuse the others."""
 _NAMES = {"b": "bool", "u": "unsigned", "i": "integer", "f": "floating", "c": "complex"}
@@ -214,6 +220,16 @@ def diagonal(self: MetaArray, offset: int = 0, dim1: int = 0, dim2: int = 1) -> 
     return self.view(sizes, (*kept, self.strides[first] + self.strides[second]), start if sizes[-1] else 0)
 
 
+def unfold(self: MetaArray, dimension: int, size: int, step: int) -> MetaArray:
+    """Windows along a dim: its stride in steps, and itself as the last."""
+    sizes = shapes_arrange.unfold("unfold", _seen(self), dimension, size, step)
+    if not self.ndim:
+        return self.view(sizes, (1,))
+    d = normalize_dim("unfold", dimension, self.ndim)
+    stride = self.strides[d]
+    return self.view(sizes, (*self.strides[:d], stride * step, *self.strides[d + 1 :], stride))
+
+
 def unbind(self: MetaArray, dim: int = 0) -> list[MetaArray]:
     """Each index along a dim."""
     return [select(self, dim, i) for i in range(len(shapes_view.unbind("unbind", _seen(self), dim)))]
@@ -229,14 +245,105 @@ def split_with_sizes(self: MetaArray, split_sizes: Any, dim: int = 0) -> list[Me
 # ------------------------------------------------------------------------------------------------ dtypes of their own
 
 
-def max_dim(self: MetaArray, dim: int, keepdim: bool = False) -> tuple[MetaArray, MetaArray]:
-    """Values of the input's dtype, and their indices."""
+def _selected(op: str, rule: str, self: MetaArray, *args: Any) -> tuple[MetaArray, MetaArray]:
+    """Returns values of the input's dtype, and their indices."""
     if self.dtype.is_complex:
-        raise DTypeError("max.dim: complex numbers have no order" + fix("compare .abs() or .real()."))
-    values, indices = shapes.max_dim("max.dim", _seen(self), dim, keepdim)
+        raise DTypeError(f"{op}: complex numbers have no order" + fix("compare .abs() or .real()."))
+    shape: Any = shapes.RULES[rule](op, _seen(self), *args)
+    values, indices = shape if rule != "dimwise" else (shape, shape)
     return MetaArray(values, self.dtype), MetaArray(indices, dt.int64)
+
+
+def max_dim(self: MetaArray, dim: int, keepdim: bool = False) -> tuple[MetaArray, MetaArray]:
+    """The largest elements, and their indices."""
+    return _selected("max.dim", "max_dim", self, dim, keepdim)
+
+
+def min_dim(self: MetaArray, dim: int, keepdim: bool = False) -> tuple[MetaArray, MetaArray]:
+    """The smallest elements, and their indices."""
+    return _selected("min.dim", "max_dim", self, dim, keepdim)
+
+
+def cummax(self: MetaArray, dim: int) -> tuple[MetaArray, MetaArray]:
+    """The largest elements so far, and their indices."""
+    return _selected("cummax", "dimwise", self, dim)
+
+
+def cummin(self: MetaArray, dim: int) -> tuple[MetaArray, MetaArray]:
+    """The smallest elements so far, and their indices."""
+    return _selected("cummin", "dimwise", self, dim)
+
+
+def max_pool2d_with_indices(self: MetaArray, *sizes: Any) -> tuple[MetaArray, MetaArray]:
+    """The largest element of each window, and its place."""
+    return _selected("max_pool2d_with_indices", "max_pool_with_indices", self, *sizes)
+
+
+def max_pool3d_with_indices(self: MetaArray, *sizes: Any) -> tuple[MetaArray, MetaArray]:
+    """The largest element of each window, and its place."""
+    return _selected("max_pool3d_with_indices", "max_pool_with_indices", self, *sizes)
+
+
+def sort(self: MetaArray, dim: int = -1, descending: bool = False) -> tuple[MetaArray, MetaArray]:
+    """The elements in order, and their indices."""
+    return _selected("sort", "dimwise", self, dim)
+
+
+def topk(
+    self: MetaArray, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> tuple[MetaArray, MetaArray]:
+    """The elements that are selected, and their indices."""
+    return _selected("topk", "topk", self, k, dim)
+
+
+def bincount(self: MetaArray, weights: MetaArray | None = None, minlength: int = 0) -> MetaArray:
+    """Its shape is the largest number's, which nobody knows."""
+    shapes.RULES["bincount"]("bincount", _seen(self), _seen(weights), minlength)
+    raise NoDataError(
+        "bincount: the shape of the result depends on the largest element, and a meta tensor has none"
+        + fix("use a device with data, such as cpu.")
+    )
+
+
+def native_dropout(input: MetaArray, p: float, train: bool | None) -> tuple[MetaArray, MetaArray]:
+    """The input's dtype, and a mask."""
+    shapes.RULES["dropout"]("native_dropout", _seen(input), p, train)
+    return MetaArray(input.shape, input.dtype), MetaArray(input.shape, dt.bool_)
+
+
+def native_dropout_backward(grad_output: MetaArray, mask: MetaArray, scale: float) -> MetaArray:
+    """The gradient's dtype, whatever that of the mask."""
+    shapes.RULES["dropout_backward"]("native_dropout_backward", _seen(grad_output), _seen(mask), scale)
+    return MetaArray(grad_output.shape, grad_output.dtype)
 
 
 def clone(self: MetaArray) -> MetaArray:
     """A copy in C order, which is what ``contiguous()`` asks for."""
     return MetaArray(self.shape, self.dtype)
+
+
+# ------------------------------------------------------------------------------------------------------ decompositions
+
+
+def linalg_cholesky_ex(self: MetaArray, *, upper: bool = False, check_errors: bool = False) -> tuple[MetaArray, ...]:
+    """A factor, and an int32 for each matrix."""
+    shape, batch = shapes_factorization.cholesky_ex("linalg_cholesky_ex", _seen(self))
+    return MetaArray(shape, self.dtype), MetaArray(batch, dt.int32)
+
+
+def linalg_slogdet(A: MetaArray) -> tuple[MetaArray, ...]:
+    """A sign of the matrix' dtype, and a real logarithm."""
+    batch, _ = shapes_factorization.slogdet("linalg_slogdet", _seen(A))
+    return MetaArray(batch, A.dtype), MetaArray(batch, A.dtype.real_dtype)
+
+
+def linalg_eigh(self: MetaArray, UPLO: str = "L") -> tuple[MetaArray, ...]:
+    """Real values, and vectors."""
+    values, vectors = shapes_factorization.eigh("linalg_eigh", _seen(self), UPLO)
+    return MetaArray(values, self.dtype.real_dtype), MetaArray(vectors, self.dtype)
+
+
+def linalg_svd(A: MetaArray, full_matrices: bool = True, *, driver: str | None = None) -> tuple[MetaArray, ...]:
+    """Real values between two unitary matrices."""
+    u, s, vh = shapes_factorization.svd("linalg_svd", _seen(A), full_matrices, driver=driver)
+    return MetaArray(u, A.dtype), MetaArray(s, A.dtype.real_dtype), MetaArray(vh, A.dtype)

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tensorplay_core.errors import ShapeError, fix
+from tensorplay_core.errors import ArgumentError, ShapeError, fix
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops._generated_schemas_creation import EMPTY, FULL
 from tensorplay_core.ops.annotations import Number
+from tensorplay_core.ops.arguments import python_scalar
 from tensorplay_core.ops.call import call
+from tensorplay_core.ops.comparison import allclose, equal
 from tensorplay_core.ops.conversion import conj, to
-from tensorplay_core.ops.creation import _rebuild
+from tensorplay_core.ops.creation import _rebuild, tensor
+from tensorplay_core.ops.exchange import dlpack, dlpack_device
 from tensorplay_core.ops.frontend import spread
 from tensorplay_core.ops.indexing import _getitem, _setitem, nonzero
 from tensorplay_core.ops.typing_rules import check_fits
+from tensorplay_core.ops.uniqueness import unique, unique_consecutive
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, bind
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.dtype import DType, as_dtype
@@ -26,9 +30,15 @@ class OperatorMethods(TensorBase):
 
     to = to
     conj = conj
+    allclose = allclose
+    equal = equal
+    __dlpack__ = dlpack
+    __dlpack_device__ = dlpack_device
     __getitem__ = _getitem
     __setitem__ = _setitem
     nonzero = nonzero
+    unique = unique
+    unique_consecutive = unique_consecutive
 
     def cpu(self: Any) -> Tensor:
         """Returns the tensor on the cpu."""
@@ -128,6 +138,28 @@ class OperatorMethods(TensorBase):
             remedy = fix("use mH, which takes the last two.")
             raise ShapeError(f"H: takes a matrix, and the tensor has {self.ndim} dims" + remedy)
         return conj(F.t(self))
+
+    def new_tensor(
+        self: Any, data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: Any = False
+    ) -> Tensor:
+        """Returns a copy of some data, in this tensor's dtype and on its device unless others are named."""
+        place = self.device if device is None else device
+        return tensor(data, dtype=self.dtype if dtype is None else dtype, device=place, requires_grad=requires_grad)
+
+    def type_as(self: Any, other: Tensor) -> Tensor:
+        """Returns the tensor in another one's dtype and on its device."""
+        return to(self, other)
+
+    def __contains__(self: Any, element: Any) -> Any:
+        """Whether some element equals a number, or a tensor's, which broadcasts.
+
+        Raises:
+            ArgumentError: it is neither.
+        """
+        number = python_scalar(element)
+        if number is None and not isinstance(element, TensorBase):
+            raise ArgumentError(f"in: a tensor contains numbers, and {type(element).__name__} is none")
+        return F.eq(self, element if number is None else number).sum().item() > 0
 
     def new_full(
         self: Any, size: Sequence[Any], fill_value: Number, *, dtype: DType | None = None, device: Any = None

@@ -313,6 +313,13 @@ def check_numbers(op: Operator, dtype: DType, args: tuple[Any, ...], keywords: M
     typed(program, dtype, numbers_of(program, args, keywords), op.display_name)
 
 
+def asks_numbers(op: Operator) -> bool:
+    """Whether an operator's shape rule looks at its numbers, so that it is asked at every call."""
+    return op.math is not None and bool(op.math.numbers) and op.shape not in ("same", "broadcast")
+
+
 def takes_any_number(op: Operator, dtype: DType) -> bool:
     """Whether every real number goes with tensors of a dtype, so that a kernel may be called unasked."""
-    return not (op.math is not None and op.math.numbers) or compute_dtype(op, dtype).is_inexact
+    return not asks_numbers(op) and (
+        not (op.math is not None and op.math.numbers) or compute_dtype(op, dtype).is_inexact
+    )

@@ -26,7 +26,7 @@ from tensorplay_core.tensor.version import Family, Path, Step, family_of
 from tensorplay_core.types import dtype as dt
 
 _SAME_ORDER = frozenset({"tp::reshape", "tp::squeeze", "tp::unsqueeze"})
-_BY_PLACES = frozenset({"tp::as_strided", "tp::diagonal", "tp::split_with_sizes", "tp::unbind"})
+_BY_PLACES = frozenset({"tp::as_strided", "tp::diagonal", "tp::split_with_sizes", "tp::unbind", "tp::unfold"})
 _WAYS_BACK = _SAME_ORDER | _BY_PLACES | {"tp::expand", "tp::permute", "tp::transpose", "tp::select", "tp::slice"}
 REMEDY = "build the result with tp.where or tp.cat; or clone() the part, to write to it alone."
 
@@ -60,18 +60,30 @@ def check(op: Operator, tensor: Tensor) -> None:
         )
 
 
-def apart(written: Iterable[Tensor], arrays: list[Any], native: dict[str, Any]) -> dict[int, Any]:
+def apart(
+    op: Operator,
+    written: Iterable[Tensor],
+    compute: TensorType,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    arrays: list[Any],
+    native: dict[str, Any],
+) -> dict[int, Any]:
     """Gives a kernel that can write to arrays copies of those that are a family's, for it may not go back from a part.
+
+    Which argument is replaced is decided by the tensors: another thread that writes to another part of their memory
+    may have given them other arrays of the same values since ``arrays`` was made.
 
     Returns:
         By the tensor's identity, what the kernel writes to in its place.
     """
     copies: dict[int, Any] = {}
     for tensor in written:
-        if tensor._type.mutable and family_of(tensor) is not None:
+        cast = op.promote != "none" and tensor._type.dtype is not compute.dtype
+        if tensor._type.mutable and family_of(tensor) is not None and not cast:
             copy = copies[id(tensor)] = tensor._type.api.copy(tensor._array)
-            arrays[:] = [copy if array is tensor._array else array for array in arrays]
-            native.update({name: copy for name, array in native.items() if array is tensor._array})
+            arrays[:] = [copy if arg is tensor else array for arg, array in zip(args, arrays, strict=True)]
+            native.update({name: copy for name, arg in kwargs.items() if arg is tensor})
     return copies
 
 

@@ -29,7 +29,114 @@ from tensorplay_core.ops.shape_checks import (
     normalize_dims,
     shape_of,
 )
-from tensorplay_core.ops.shapes_indexing import cat, index, index_put, input_sizes, select, slice, unknown
+from tensorplay_core.ops.shapes_arrange import (
+    repeat_interleave,
+    roll,
+    unfold,
+)
+from tensorplay_core.ops.shapes_attention import (
+    attention,
+    attention_backward,
+    embedding,
+    embedding_backward,
+)
+from tensorplay_core.ops.shapes_convolution import (
+    convolution,
+    convolution_backward,
+)
+from tensorplay_core.ops.shapes_creation import (
+    linspace,
+    triangle,
+)
+from tensorplay_core.ops.shapes_distance import (
+    cdist,
+    cdist_backward,
+)
+from tensorplay_core.ops.shapes_dropout import (
+    dropout,
+    dropout_backward,
+)
+from tensorplay_core.ops.shapes_factorization import (
+    cholesky_ex,
+    eigh,
+    eigvalsh,
+    of_square,
+    qr,
+    slogdet,
+    solve,
+    solve_triangular,
+    square,
+    svd,
+    svdvals,
+    transposed,
+)
+from tensorplay_core.ops.shapes_indexing import (
+    cat,
+    index,
+    index_put,
+    input_sizes,
+    select,
+    slice,
+    unknown,
+)
+from tensorplay_core.ops.shapes_linalg import (
+    addmm,
+    addmv,
+    baddbmm,
+    bmm,
+    dot,
+    matrices,
+    mm,
+    mv,
+    outer,
+)
+from tensorplay_core.ops.shapes_loss import (
+    cross_entropy_rows,
+    cross_entropy_rows_backward,
+)
+from tensorplay_core.ops.shapes_normalization import (
+    standardize,
+    standardize_backward,
+)
+from tensorplay_core.ops.shapes_padding import (
+    col2im,
+    constant_pad_nd,
+    im2col,
+)
+from tensorplay_core.ops.shapes_pointwise import (
+    bitwise,
+    celu,
+    clamp,
+    gelu,
+    glu,
+    hardtanh,
+    prelu,
+    shrink,
+)
+from tensorplay_core.ops.shapes_pooling import (
+    avg_pool,
+    avg_pool_backward,
+    max_pool,
+    max_pool_with_indices,
+    pool_backward,
+)
+from tensorplay_core.ops.shapes_random import (
+    bernoulli,
+    draw,
+    multinomial,
+    normal,
+    normal_sized,
+    randint,
+)
+from tensorplay_core.ops.shapes_reduction import (
+    bincount,
+    norm,
+    searchsorted,
+    topk,
+)
+from tensorplay_core.ops.shapes_scatter import (
+    scatter_reduce,
+)
 from tensorplay_core.ops.shapes_view import (
     as_strided,
     as_strided_scatter,
@@ -61,6 +168,8 @@ __all__ = [
 # A reduction of no elements has no value here, where a sum has 0 and a mean has NaN.
 _WITHOUT_IDENTITY = frozenset({"max", "min", "argmax", "argmin", "amax", "amin", "aminmax", "median", "mode"})
 
+_LITERAL = frozenset({"any", "all"})
+
 
 # ------------------------------------------------------------------------------------------------------------ pointwise
 
@@ -91,7 +200,7 @@ def write(op: str, self: Shaped, *sources: Any, **keywords: Any) -> Shape:
     return self.shape
 
 
-def dimwise(op: str, self: Shaped, dim: Any, **keywords: Any) -> Shape:
+def dimwise(op: str, self: Shaped, dim: Any = -1, *rest: Any, **keywords: Any) -> Shape:
     """The shape of ``self``; the operator works along ``dim``."""
     normalize_dim(op, dim, len(self.shape))
     return self.shape
@@ -101,9 +210,12 @@ def dimwise(op: str, self: Shaped, dim: Any, **keywords: Any) -> Shape:
 
 
 def reduction(op: str, self: Shaped, dim: Any = None, keepdim: bool = False, **keywords: Any) -> Shape:
-    """Without the dims that are reduced, or with 1 in their place; all dims when ``dim`` is None or empty."""
+    """Without the dims that are reduced, or with 1 in their place; all dims when ``dim`` is None or empty.
+
+    ``any`` and ``all`` take an empty ``dim`` for what it says, as in PyTorch.
+    """
     shape = self.shape
-    whole = dim is None or (isinstance(dim, (tuple, list)) and not dim)
+    whole = dim is None or (isinstance(dim, (tuple, list)) and not dim and base_name(op) not in _LITERAL)
     dims = tuple(range(len(shape))) if whole else normalize_dims(op, dim, len(shape))
     if 0 in shape and base_name(op) in _WITHOUT_IDENTITY:
         _check_not_empty(op, shape, dims, whole)
@@ -333,37 +445,104 @@ def _count(op: str, first: float, last: float, by: float) -> int:
 
 
 RULES: dict[str, Callable[..., Shape | tuple[Shape, ...] | None]] = {
+    "cdist": cdist,
+    "cdist_backward": cdist_backward,
+    "addmm": addmm,
+    "addmv": addmv,
     "arange": arange,
     "as_strided": as_strided,
     "as_strided_scatter": as_strided_scatter,
+    "bitwise": bitwise,
+    "bincount": bincount,
+    "bernoulli": bernoulli,
     "broadcast": broadcast,
     "cat": cat,
+    "celu": celu,
+    "clamp": clamp,
+    "baddbmm": baddbmm,
+    "bmm": bmm,
+    "cholesky_ex": cholesky_ex,
+    "avg_pool": avg_pool,
+    "avg_pool_backward": avg_pool_backward,
+    "col2im": col2im,
+    "constant_pad_nd": constant_pad_nd,
+    "convolution": convolution,
+    "convolution_backward": convolution_backward,
+    "cross_entropy_rows": cross_entropy_rows,
+    "cross_entropy_rows_backward": cross_entropy_rows_backward,
     "diagonal": diagonal,
     "diagonal_scatter": diagonal_scatter,
     "dimwise": dimwise,
+    "dropout": dropout,
+    "dropout_backward": dropout_backward,
+    "embedding": embedding,
+    "attention": attention,
+    "attention_backward": attention_backward,
+    "embedding_backward": embedding_backward,
+    "draw": draw,
     "expand": expand,
+    "dot": dot,
+    "eigh": eigh,
+    "eigvalsh": eigvalsh,
     "eye": eye,
     "flip": flip,
+    "gelu": gelu,
+    "glu": glu,
+    "hardtanh": hardtanh,
+    "im2col": im2col,
     "index": index,
     "index_put": index_put,
     "input_sizes": input_sizes,
     "linear": linear,
+    "linspace": linspace,
     "matmul": matmul,
+    "matrices": matrices,
     "max_dim": max_dim,
+    "norm": norm,
     "permute": permute,
+    "prelu": prelu,
+    "mm": mm,
+    "mv": mv,
+    "of_square": of_square,
+    "outer": outer,
+    "qr": qr,
+    "max_pool": max_pool,
+    "max_pool_with_indices": max_pool_with_indices,
+    "pool_backward": pool_backward,
+    "multinomial": multinomial,
+    "normal": normal,
+    "normal_sized": normal_sized,
+    "randint": randint,
     "randperm": randperm,
     "reduction": reduction,
+    "repeat_interleave": repeat_interleave,
     "reshape": reshape,
+    "roll": roll,
     "same": same,
+    "searchsorted": searchsorted,
+    "scatter_reduce": scatter_reduce,
     "select": select,
     "select_scatter": select_scatter,
+    "shrink": shrink,
     "sized": sized,
     "slice": slice,
     "slice_scatter": slice_scatter,
+    "slogdet": slogdet,
+    "solve": solve,
+    "solve_triangular": solve_triangular,
     "split_with_sizes": split_with_sizes,
+    "square": square,
     "squeeze": squeeze,
+    "topk": topk,
+    "svd": svd,
+    "svdvals": svdvals,
+    "standardize": standardize,
+    "standardize_backward": standardize_backward,
     "transpose": transpose,
+    "transposed": transposed,
+    "triangle": triangle,
     "unbind": unbind,
+    "unfold": unfold,
     "unknown": unknown,
     "unsqueeze": unsqueeze,
     "write": write,

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tensorplay_core.dispatch.context import exclude
+from tensorplay_core.dispatch import active, fallbacks
+from tensorplay_core.dispatch.context import STATE, exclude
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import AUTOGRAD, PAGE, DispatchKey, family_of
 from tensorplay_core.dispatch.operator import Operator, Registration
@@ -18,7 +19,8 @@ from tensorplay_core.dispatch.resolution import at_key
 from tensorplay_core.dispatch.tensor_type import TensorType, unresolved
 from tensorplay_core.ops import kernels, typing_rules
 from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of
-from tensorplay_core.tensor.tensor import TensorBase, wrap
+from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
+from tensorplay_core.types.dtype import by_name
 
 CORE = "tensorplay-core"
 Kernel = Callable[..., Any]
@@ -39,7 +41,7 @@ def offer(op: Operator, args: tuple[Any, ...], generation: int) -> None:
     type = tensors[0]._type
     if type.__dict__.get(op.slot) is not unresolved:
         return
-    if any(t._type is not type for t in tensors[1:]):
+    if op.composite != "implicit" and any(t._type is not type for t in tensors[1:]):
         return
     if any(v.__class__ is tuple and v and isinstance(v[0], TensorBase) for v in args):
         return
@@ -51,7 +53,8 @@ def offer(op: Operator, args: tuple[Any, ...], generation: int) -> None:
 def kernel_for(op: Operator, type: TensorType) -> Kernel | None:
     """Returns what a type's slot may hold: a kernel on raw arrays, or None where every call takes the slow path."""
     decomposes = op.composite == "implicit"
-    if not op.fast or type.special or (typing_rules.result_type(op, type) is None and not decomposes):
+    several = plan_of(op).returns > 1
+    if not op.fast or type.special or (typing_rules.result_type(op, type) is None and not (decomposes or several)):
         return None
     if (plan_of(op).view and type.rebinds) or (plan_of(op).writes and not type.mutable):
         return None  # the slow path knows what belongs together, and gives tensors other arrays
@@ -64,15 +67,19 @@ def kernel_for(op: Operator, type: TensorType) -> Kernel | None:
     if op.functional is not None and step.slot == DispatchKey.Composite and registration.owner == CORE:
         return _writing(op, op.functional, type)
     if decomposes:  # the slot holds the Composite kernel itself, which takes tensors
-        return registration.function if step.slot == DispatchKey.Composite and not registration.with_keyset else None
+        if step.slot != DispatchKey.Composite or registration.with_keyset:
+            return None
+        return _named(op, registration.function) if several else registration.function
     if step.slot == DispatchKey.Composite or registration.level == "tensor":
-        return _lifted(op, type)
+        kernel = _lifted(op, type, registration, counts=step.slot == DispatchKey.Composite)
+        return _as_tensors(op, kernel, type) if several else kernel
     if registration.emitter is not None:
         from tensorplay_core.ops import program_types  # here, because an import of the package can do without it
 
         if not program_types.takes_any_number(op, type.dtype):
             return None
-    return adapted(op, registration, type)
+    kernel = adapted(op, registration, type)
+    return _as_tensors(op, kernel, type) if several else kernel
 
 
 def has_only_default_layers(op: Operator, page: int) -> bool:
@@ -161,19 +168,74 @@ def _cast_after(kernel: Kernel, wanted: TensorType) -> Kernel:
     return cast_after
 
 
-def _lifted(op: Operator, type: TensorType) -> Kernel:
-    """Returns a kernel on arrays that runs an operator's kernel on tensors, below autograd."""
+def _named(op: Operator, kernel: Kernel) -> Kernel:
+    make = plan_of(op).result_class
+
+    def named(*args: Any) -> Any:
+        return make(kernel(*args))
+
+    return named if make is not tuple else kernel
+
+
+def _as_tensors(op: Operator, kernel: Kernel, type: TensorType) -> Kernel:
+    """Returns a kernel on arrays that gives its several results as tensors: each has a dtype of its own."""
+    make, array_class, as_array, api = plan_of(op).result_class, type.array_class, type.as_array, type.api
+    types: dict[Any, TensorType] = {}
+
+    def as_tensors(*args: Any) -> Any:
+        results = []
+        for r in kernel(*args):
+            if r.__class__ is not array_class:
+                r = as_array(r)
+            o = types.get(r.dtype)
+            if o is None:
+                o = types[r.dtype] = type.plain.with_dtype(by_name(api.dtype_name(r)))
+            y = Tensor()
+            y._array = r
+            y._type = o.inference_twin if active.inference and STATE.get().inference else o
+            y._version = None
+            y._edge = None
+            results.append(y)
+        return make(results)
+
+    return as_tensors
+
+
+def _lifted(
+    op: Operator, type: TensorType, registration: Registration | None = None, *, counts: bool = False
+) -> Kernel:
+    """Returns a kernel on arrays that runs an operator's kernel on tensors, below autograd.
+
+    Args:
+        op: the operator.
+        type: of its tensors.
+        registration: the kernel, to be called itself: its tensors are new and have no nodes, so that what it calls
+            records nothing and may be fast. Without one the dispatcher is asked, and Autograd is excluded meanwhile.
+        counts: its calls are fallbacks.
+    """
     from tensorplay_core.ops.call import run
 
     keys = KeySet(1 << type.key, type.page)
     positions = frozenset(plan_of(op).tensor_positions)
-    copy = type.api.copy
-    writes = plan_of(op).writes
+    copy, key = type.api.copy, PAGE * type.page + type.key
+    writes, several = plan_of(op).writes, plan_of(op).returns > 1
+    itself = None
+    if registration is not None and not registration.with_keyset and registration.emitter is None:
+        itself = registration.function
+        counts = counts and registration.owner != CORE
 
     def lifted(*args: Any) -> Any:
         tensors = tuple([wrap(a, type) if i in positions and a is not None else a for i, a in enumerate(args)])
-        with exclude(AUTOGRAD):
-            result = run(op, keys, tensors, {})._array
+        if itself is None:
+            with exclude(AUTOGRAD):
+                found = run(op, keys, tensors, {})
+        else:
+            found = itself(*tensors)
+            if counts:
+                fallbacks.count(op, key, "composite")
+        if several:
+            return [copy(r._array) if any(r._array is a for a in args) else r._array for r in found]
+        result = found._array
         return copy(result) if not writes and any(result is a for a in args) else result
 
     return lifted

@@ -26,8 +26,8 @@ from tensorplay_core.types.promotion import promote, with_scalar
 CACHE_LIMIT = 4096
 HALVES = (dt.float16, dt.bfloat16)
 BOOL_REMEDIES = {
-    "neg": "x.eq(False) inverts a mask; convert with .to(dtype) to compute.",
-    "sub": "a.ne(b) is True where two masks differ; convert with .to(dtype) to compute.",
+    "neg": "~x inverts a mask; convert with .to(dtype) to compute.",
+    "sub": "a ^ b is True where two masks differ; convert with .to(dtype) to compute.",
 }
 """What was perhaps meant by an operator that takes no bool."""
 LARGE = 65504
@@ -81,6 +81,11 @@ def compute_dtype(op: Operator, dtype: DType) -> DType:
         raise DTypeError(
             f"{op.display_name}: takes real numbers, and the tensors are {dtype.name}"
             + fix("apply it to .real(), or to .abs().")
+        )
+    if "factorization" in op.tags and (not dtype.is_inexact or dtype in HALVES):
+        raise DTypeError(
+            f"{op.display_name}: takes float32, float64, complex64 and complex128, and the tensors are {dtype.name}"
+            + fix("convert with .to(tp.float32).")
         )
     if op.promote == "float" and not dtype.is_inexact:
         return dt.get_default_dtype()
@@ -190,6 +195,8 @@ def check_created(op: str, numbers: Sequence[Any], dtype: DType) -> None:
         except (ValueError, ArithmeticError):
             return  # there is no such range, and its shape rule says why
         numbers = (start, start + (count - 1) * step) if count > 0 else ()
+    if op == "logspace":
+        return  # the numbers are exponents, and the kernel says what does not fit
     for number in numbers:
         check_fits(op, number, dtype)
 

@@ -19,7 +19,7 @@ from tensorplay_core.autograd.jacobians import inexact as floating
 from tensorplay_core.autograd.node import Node, Output
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.tensor.tensor import Tensor
-from tensorplay_core.testing.sample_features import is_finite
+from tensorplay_core.testing.sample_features import in_domain, is_finite
 from tensorplay_core.testing.sample_specs import Sample, TensorSpec
 from tensorplay_core.testing.samples import samples
 from tensorplay_core.types.schema import BaseType
@@ -52,6 +52,8 @@ def takes_tensors(op: Operator) -> bool:
 def is_differentiable(op: Operator) -> bool:
     """Whether an operator has a gradient: a record, a registration, or a composition of operators that have."""
     if op.differentiable is not None and not any(op.differentiable):
+        return False
+    if "random" in op.tags:  # a difference of two draws says nothing; the gradients are 0
         return False
     return source(op).node is not None or (source(op).composite == "implicit" and takes_tensors(op))
 
@@ -89,7 +91,7 @@ def called_with(op: Operator, sample: Sample, args: tuple[Any, ...], kwargs: dic
 
     def function(*tensors: Tensor) -> Any:
         new = iter(tensors)
-        given = [put(value, new) for value in args]
+        given = in_domain(op, [put(value, new) for value in args])
         if op.is_inplace and given:
             given[0] = given[0].clone()
         return public(*given, **{name: put(value, new) for name, value in kwargs.items()})

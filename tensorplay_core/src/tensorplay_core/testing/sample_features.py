@@ -7,6 +7,7 @@ elements, zeros or gaps, one is derived from those that it has.
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -19,8 +20,19 @@ from tensorplay_core.types.schema import Argument, BaseType
 FEATURES = ("0-d", "empty", "broadcast", "strided", "ties", "zeros", "negative dim")
 OF_MEMORY = frozenset({"as_strided", "as_strided_scatter"})
 """Operators whose result is of the memory of a tensor, gaps included, not of its elements alone."""
+HERMITIAN = frozenset({"linalg_cholesky", "linalg_cholesky_ex", "linalg_eigh", "linalg_eigvalsh"})
+"""Operators on Hermitian matrices that read one triangle and have the gradient of both: a step of a difference must
+keep a matrix Hermitian."""
 _TIES = (0, 1, 1, 2)
 _ENOUGH = 6  # elements of the sample that others are derived from
+
+
+def in_domain(op: Described, args: list[Any]) -> list[Any]:
+    """Returns a call's arguments where its operator is defined: a matrix as a Hermitian one."""
+    if op.schema.name in HERMITIAN:
+        x = args[0].transpose(-2, -1)
+        args[0] = (args[0] + (x.conj() if x.is_complex() else x)) / 2
+    return args
 
 
 def names_dims(argument: Argument) -> bool:
@@ -91,7 +103,7 @@ def elements(data: Any) -> Iterator[Any]:
 def is_finite(sample: Sample) -> bool:
     """Whether no tensor of a sample holds an infinity or NaN, where a gradient means nothing."""
     return all(
-        abs(value) < math.inf
+        cmath.isfinite(value)  # abs of a complex NaN may raise, see references/ieee.py
         for spec in specs((*sample.args, *sample.kwargs.values()))
         for value in elements(spec.data)
         if isinstance(value, (float, complex))

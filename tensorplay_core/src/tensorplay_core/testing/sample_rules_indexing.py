@@ -260,6 +260,7 @@ BY_NAME = {
     **dict.fromkeys(("chunk", "flatten", "movedim", "narrow", "split", "t", "unflatten"), view),
     **dict.fromkeys(("masked_fill", "masked_scatter", "masked_select"), masked),
     **dict.fromkeys(("scatter", "scatter_add"), scatter),
+    "argwhere": nonzero,
     "gather": gather,
     "index_put": index_put,
     "index_select": index_select,

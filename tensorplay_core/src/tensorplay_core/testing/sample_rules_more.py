@@ -108,7 +108,7 @@ def linear(make: Maker) -> Iterator[Sample]:
     yield make.sample("strided", make.tensor((4, 3), "strided"), make.tensor((2, 3), "strided"), None)
 
 
-def _placed(make: Maker, *, dtype: bool = True) -> dict[str, Any]:
+def placed(make: Maker, *, dtype: bool = True) -> dict[str, Any]:
     """The keywords of a creation operator."""
     given: dict[str, Any] = {}
     if make.has("dtype") and dtype:
@@ -122,27 +122,27 @@ def sized(make: Maker) -> Iterator[Sample]:
     """Creation by size."""
     rest = [make.number(3)] if make.has("fill_value") else []
     for size in ((), (3,), (2, 3), (0, 2), (1, 1, 1)):
-        yield make.sample(f"size {size}", size, *rest, **_placed(make))
-    yield make.sample("default dtype", (2,), *rest, **_placed(make, dtype=False))
+        yield make.sample(f"size {size}", size, *rest, **placed(make))
+    yield make.sample("default dtype", (2,), *rest, **placed(make, dtype=False))
 
 
 def arange(make: Maker) -> Iterator[Sample]:
     """Ranges up and down, empty, and with fractions; the dtype is left to the arguments."""
     rows = ((0, 5, 1), (2, 11, 3), (5, 0, -2), (3, 3, 1), (0.0, 1.0, 0.25), (1, 2, 0.5), (-1.5, 2.0, 1))
     for row in rows:
-        yield make.sample(f"{row}", *row, **_placed(make, dtype=False))
+        yield make.sample(f"{row}", *row, **placed(make, dtype=False))
 
 
 def eye(make: Maker) -> Iterator[Sample]:
     """Square and not."""
     for row in ((3,), (2, 3), (3, 2), (0,), (2, 0), (1, 1)):
-        yield make.sample(f"{row}", *row, **_placed(make))
+        yield make.sample(f"{row}", *row, **placed(make))
 
 
 def randperm(make: Maker) -> Iterator[Sample]:
     """Permutations of none, one and several."""
     for n in (0, 1, 5):
-        yield make.sample(f"n {n}", n, **_placed(make, dtype=False))
+        yield make.sample(f"n {n}", n, **placed(make, dtype=False))
 
 
 def cross_entropy(make: Maker) -> Iterator[Sample]:

@@ -135,6 +135,7 @@ class Domain(NamedTuple):
 ANY = Domain()
 EVEN, ODD = Domain((-64, 64), parity=0), Domain((-64, 64), parity=1)
 POSITIVE = Domain((2, 40), (1, 10))
+NEAR_ONE, COUNTED = Domain((-12, 12)), Domain((0, 40), (0, 9))
 BASE, EXPONENT = Domain((2, 40), (0, 10)), Domain((-16, 16), (0, 3))
 
 

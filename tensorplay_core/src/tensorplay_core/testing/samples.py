@@ -10,8 +10,22 @@ from collections.abc import Callable, Iterator
 
 from tensorplay_core.errors import ArgumentError
 from tensorplay_core.testing import sample_rules as first
+from tensorplay_core.testing import sample_rules_arrange as arrange
+from tensorplay_core.testing import sample_rules_attention as attention
+from tensorplay_core.testing import sample_rules_convolution as convolution
+from tensorplay_core.testing import sample_rules_creation as creation
+from tensorplay_core.testing import sample_rules_factorization as factorization
 from tensorplay_core.testing import sample_rules_indexing as indexing
+from tensorplay_core.testing import sample_rules_linalg as linalg
+from tensorplay_core.testing import sample_rules_loss as loss
 from tensorplay_core.testing import sample_rules_more as more
+from tensorplay_core.testing import sample_rules_normalization as normalization
+from tensorplay_core.testing import sample_rules_padding as padding
+from tensorplay_core.testing import sample_rules_pointwise as pointwise
+from tensorplay_core.testing import sample_rules_pooling as pooling
+from tensorplay_core.testing import sample_rules_random as random
+from tensorplay_core.testing import sample_rules_reduction as reduction
+from tensorplay_core.testing import sample_rules_sorting as sorting
 from tensorplay_core.testing.sample_features import completed
 from tensorplay_core.testing.sample_maker import DOMAINS, KINDS, Described, Maker
 from tensorplay_core.testing.sample_specs import Domain, Named, Sample, TensorSpec
@@ -40,10 +54,37 @@ BY_RULE: dict[str, Table] = {
         ("expand", "permute", "reshape", "select", "slice", "squeeze", "transpose", "unsqueeze"), first.view
     ),
     **indexing.BY_RULE,
+    **pointwise.BY_RULE,
+    **reduction.BY_RULE,
+    **sorting.BY_RULE,
+    **linalg.BY_RULE,
+    **factorization.BY_RULE,
+    **convolution.BY_RULE,
+    **padding.BY_RULE,
+    **pooling.BY_RULE,
+    **arrange.BY_RULE,
+    **creation.BY_RULE,
+    **random.BY_RULE,
 }
 
 # Operators whose arguments mean more than a shape rule knows.
-BY_NAME: dict[str, Table] = {"cross_entropy": more.cross_entropy, **indexing.BY_NAME}
+BY_NAME: dict[str, Table] = {
+    "cross_entropy": more.cross_entropy,
+    **indexing.BY_NAME,
+    **pointwise.BY_NAME,
+    **reduction.BY_NAME,
+    **sorting.BY_NAME,
+    **linalg.BY_NAME,
+    **factorization.BY_NAME,
+    **convolution.BY_NAME,
+    **padding.BY_NAME,
+    **pooling.BY_NAME,
+    **attention.BY_NAME,
+    **loss.BY_NAME,
+    **normalization.BY_NAME,
+    "softmin": first.dimwise,
+    **arrange.BY_NAME,
+}
 
 
 def samples(op: Described, *, dtype: str = "float64", seed: int = 0) -> Iterator[Sample]:
@@ -65,9 +106,9 @@ def samples(op: Described, *, dtype: str = "float64", seed: int = 0) -> Iterator
         'shape ()'
     """
     make = Maker(op, dtype, seed)
-    base, *overload = make.name.split(".")
-    functional = ".".join([base.removesuffix("_"), *overload])  # an in-place form takes the calls of its operator
-    table = BY_NAME.get(make.name) or BY_NAME.get(functional) or BY_RULE.get(op.shape or "")
+    name, plain = op.schema.base_name, make.name.removesuffix("_")  # an in-place form takes the calls of its operator
+    names = (name, name.replace(make.name, plain, 1), make.name, plain)
+    table = next((BY_NAME[one] for one in names if one in BY_NAME), BY_RULE.get(op.shape or ""))
     if table is None:
         raise ArgumentError(
             f"there are no samples for {op.schema}: its shape rule {op.shape!r} has no table; "

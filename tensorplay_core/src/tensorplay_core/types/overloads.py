@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 PRECEDENCE: dict[str, tuple[str, ...]] = {
     "tensor": ("Tensor",),
     "0-d tensor": ("Tensor", "int", "bool"),
-    "bool": ("bool", "Scalar", "float"),
-    "int": ("int", "int[n]", "float", "Scalar", "int[]", "bool"),
-    "float": ("float", "Scalar"),
-    "complex": ("Scalar",),
+    "bool": ("bool", "Scalar", "float", "Tensor"),
+    "int": ("int", "int[n]", "float", "Scalar", "int[]", "bool", "Tensor"),
+    "float": ("float", "Scalar", "Tensor"),
+    "complex": ("Scalar", "Tensor"),
     "str": ("str", "Device", "Layout", "MemoryFormat"),
     "dtype": ("ScalarType",),
     "device": ("Device",),
@@ -46,9 +46,10 @@ PRECEDENCE: dict[str, tuple[str, ...]] = {
 }
 """Kind of value to the types that take it, the best first; ``None`` is what every optional type takes.
 
-A number is never a Tensor here, though a function without overloads may take one. ``int[n]`` is a list of given size,
-for which one int may stand; the last ``int[]`` of a function may be written as several arguments.
+A number stands for a Tensor where nothing else takes it, beside a tensor, as in ``div(x, 2)``. ``int[n]`` is a list of
+given size, for which one int may stand; the last ``int[]`` of a function may be written as several arguments.
 """
+NUMBERS = ("bool", "int", "float", "complex")
 EXAMPLES = {
     "tensor": "x",
     "0-d tensor": "tensor(1)",
@@ -160,16 +161,22 @@ class Candidate(NamedTuple):
         count = len(self.names)
         if len(args) > count and not self.spread:
             return None
+        alone = not any("tensor" in kind for kind in (*args, *kwargs.values()))
+
+        def rank_of(name: str, kind: str) -> int | None:
+            ranks = self.ranks[name]
+            return None if alone and kind in NUMBERS and "tensor" in ranks else ranks.get(kind)
+
         result = []
         for i, kind in enumerate(args):
-            rank = self.ranks[self.names[i] if i < count else self.names[-1]].get(kind)
+            rank = rank_of(self.names[i] if i < count else self.names[-1], kind)
             if rank is None or (len(args) > count and i >= count - 1 and kind != "int"):
                 return None
             result.append(rank)
         given = set(self.names[: len(args)])
         for keyword, kind in kwargs.items():
             name = self.name_of(keyword)
-            rank = None if name is None or name in given else self.ranks[name].get(kind)
+            rank = None if name is None or name in given else rank_of(name, kind)
             if name is None or rank is None:
                 return None
             given.add(name)

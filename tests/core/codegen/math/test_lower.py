@@ -119,7 +119,7 @@ def test_rules_follow_from_the_formula(contract):
 
 ONE = "my::f(Tensor self) -> Tensor"
 ERRORS = {
-    "self * sigmoyd(self)": "'sigmoyd' is no operator of the contract. Did you mean 'sigmoid' or 'hardsigmoid'?",
+    "self * sigmoyd(self)": "'sigmoyd' is no operator of the contract. Did you mean 'sigmoid' or 'logsigmoid' or 'log_sigmoid'?",
     "slef * 2": "no input is named 'slef'. Did you mean 'self'?",
     "x * 2": "no input is named 'x'. Its inputs are self.",
     "sum(self)": "'sum' is not pointwise, so `math` cannot use it",

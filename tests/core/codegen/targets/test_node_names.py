@@ -105,7 +105,9 @@ def test_the_gradient_of_one_of_several_results_is_grad(package: Callable[..., A
 
 def test_most_records_stay_as_they_are(ours: CodegenContext) -> None:
     for derivative in ours.contract.derivatives:
-        assert apart(derivative, {"F", "H"}) == (derivative, {})
+        reserved = {"from", "nan"}  # of random_ and nan_to_num: a keyword, and a name of the formulas' own
+        if not reserved & {a.name for a in derivative.schema.arguments}:
+            assert apart(derivative, {"F", "H"}) == (derivative, {})
 
 
 def test_a_new_name_is_no_other_argument(small: Callable[..., CodegenContext]) -> None:

@@ -145,7 +145,7 @@ class Pages:
         """Returns the Python form of a call."""
         if not function.is_function:
             return self.method(function, function.name)
-        sig, name = signature(function), f"{self.place(function)}.{function.name}"
+        sig, name = signature(function), f"{self.place(function)}.{function.short_name}"
         if (written := self.handwritten.get(function.name)) is not None and not function.schema.overload:
             return f"{name}({written}) -> {sig.returns}"
         return f"{name}({joined(sig.parameters)}) -> {sig.returns}"
@@ -153,20 +153,22 @@ class Pages:
     def forms(self, function: NativeFunction) -> list[str]:
         """Returns the other ways to call an operator: as a method, in place, by another name."""
         found = []
-        if function.is_method and function.is_function:
+        short = function.short_name != function.name
+        if function.is_method and function.is_function and not short:
             found.append(self.method(function, function.name))
         if function.inplace and (function.is_method or self.context.plugin is None):
             found.append(self.method(function, f"{function.name}_"))
         elif function.inplace:
             parameters = joined(signature(function, out=False).parameters)
             found.append(f"{self.place(function)}.{function.name}_({parameters})")
-        return found + [f"{self.place(function)}.{alias}(…)" for alias in function.aliases]
+        place = "tp" if short else self.place(function)
+        return found + [f"{place}.{alias}(…)" for alias in function.aliases]
 
     def place(self, function: NativeFunction) -> str:
         """Returns the module that offers a function."""
         if self.context.plugin is not None:
             return self.context.packages["ops"]
-        return "tp.nn.functional" if function.python_module == "nn" else "tp"
+        return function.place
 
     def method(self, function: NativeFunction, name: str) -> str:
         """Returns the Python form of a method."""

@@ -6,6 +6,7 @@ ns, and the whole of a call has to stay near twice NumPy's own 190 ns.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from tensorplay_core.codegen.context import CodegenContext, constant, indent, tuple_lines, wrapped
@@ -23,6 +24,8 @@ RESULT_TYPES = {
     "index": "index_type",
     "real": "real_type",
 }
+CONSTANTS = ("None", "True", "False")
+"""Defaults of which there is one, so that identity is the question."""
 
 
 def fast_body(
@@ -37,7 +40,7 @@ def fast_body(
         keywords: whether the function has the keyword-only parameters and ``out``.
     """
     if function.composite == "implicit":
-        return _decomposing(context, function, names)
+        return _decomposing(context, function, names, keywords)
     tensors = [a for a in function.schema.positional if a.type.is_tensor]
     typed = promoted(function) or tuple(tensors)
     first = names[typed[0].name]
@@ -46,26 +49,63 @@ def fast_body(
     body += [
         "try:",
         f"    t = {first}._type",
-        f"    if {' and '.join(_conditions(function, names, typed, derivative, keywords))}:",
-        *indent(_kernel_call(context, function, names), 2),
-        *indent(_result(context, function, names, derivative), 2),
+        *indent(condition(_conditions(function, names, typed, derivative, keywords))),
+        *indent(_kernel_and_result(context, function, names, derivative), 2),
         "except Exception:  # whatever it is, the slow path meets it again and says it properly",
         "    pass",
     ]
     return body
 
 
-def _decomposing(context: CodegenContext, function: NativeFunction, names: Mapping[str, str]) -> list[str]:
-    """Returns the statements that run an operator's Composite kernel, which the type's slot holds."""
-    first, *others = (names[a.name] for a in function.schema.positional)
-    call = f"{first}._type.{context.slot_name(function)}({', '.join([first, *others])})"
+def _decomposing(
+    context: CodegenContext, function: NativeFunction, names: Mapping[str, str], keywords: bool
+) -> list[str]:
+    """Returns the statements that run an operator's Composite kernel, which the type's slot holds.
+
+    It gets what the slow path would give it: a tensor for a number, a tuple for a list, and the default dtype.
+    """
+    first, *others = function.schema.positional
+    conditions = []
+    for argument in others:
+        name = names[argument.name]
+        if argument.type.is_tensor:
+            absent = f"{name} is None or " if argument.type.is_optional else ""
+            one = f"{absent}{name}.__class__ is Tensor"
+            conditions.append(f"({one})" if absent else one)
+    conditions += _unchanged(function, names, keywords)
+    arguments = [owned(a, names[a.name]) for a in function.schema.positional]
+    slot = f"{names[first.name]}._type.{context.slot_name(function)}"
     return [
+        *scalar_lines(function, names),
         "try:",
-        "    if not active.special:",
-        f"        return {call}  # type: ignore[no-any-return]",
+        *indent(condition([*conditions, "not active.special"])),
+        *indent(_returning(slot, arguments), 2),
         "except Exception:  # whatever it is, the slow path meets it again and says it properly",
         "    pass",
     ]
+
+
+def _returning(function: str, arguments: list[str]) -> list[str]:
+    """Returns the statement that returns what a call gives, which the type checker takes for Any."""
+    first, *rest = wrapped(f"return {function}(", arguments, ")", 76)
+    return [f"{first}  # type: ignore[no-any-return]", *rest]
+
+
+def condition(conditions: list[str], width: int = 112) -> list[str]:
+    """Returns the head of an ``if``, one condition a line where they do not fit on one."""
+    one = f"if {' and '.join(conditions)}:"
+    if len(one) <= width:
+        return [one]
+    parts = [line for i, one in enumerate(conditions) for line in _alternatives("and " * (i > 0), one, width)]
+    return ["if (", *indent(parts), "):"]
+
+
+def _alternatives(head: str, one: str, width: int) -> list[str]:
+    """Returns a condition as one line, or, of several in parentheses that are too long, as one line each."""
+    if len(one) <= width - 12 or not one.startswith("("):
+        return [f"{head}{one}"]
+    first, *others = re.split(r" or (?![^(]*\))", one[1:-1])
+    return [f"{head}(", f"    {first}", *(f"    or {other}" for other in others), ")"]
 
 
 def scalar_lines(function: NativeFunction, names: Mapping[str, str]) -> list[str]:
@@ -76,10 +116,12 @@ def scalar_lines(function: NativeFunction, names: Mapping[str, str]) -> list[str
     pairs = list(zip(typed[1:], [typed[0]] * len(typed), strict=False))
     if any(a.name in NOT_PROMOTED for a in function.schema.positional):
         pairs.insert(0, (typed[0], typed[1]))
+    pairs += [(a, typed[0]) for a in function.schema.positional if a.type.is_tensor and a.type.is_optional]
     lines = []
     for number, beside in pairs:
+        absent = f"{names[number.name]} is not None and " * number.type.is_optional
         lines += [
-            f"if {names[number.name]}.__class__ is not Tensor:",
+            f"if {absent}{names[number.name]}.__class__ is not Tensor:",
             f"    {names[number.name]} = scalar_like({names[beside.name]}, {names[number.name]})",
         ]
     return lines
@@ -93,31 +135,74 @@ def _conditions(
     keywords: bool,
 ) -> list[str]:
     conditions = [f"t is {names[a.name]}._type" for a in typed[1:]]
+    optional = [names[a.name] for a in function.schema.positional if a.type.is_tensor and a.type.is_optional]
+    conditions += [f"({name} is None or t is {name}._type)" for name in optional]
     unpromoted = [a for a in function.schema.positional if a.name in NOT_PROMOTED]
     conditions += [f"{names[a.name]}._type is t.bool_type" for a in unpromoted]
+    conditions += _unchanged(function, names, keywords)
+    if derivative is None and not _never_differentiable(function):
+        conditions += [f"{names[a.name]}._edge is None" for a in typed]
+        conditions += [f"({name} is None or {name}._edge is None)" for name in optional]
+    return [*conditions, "not active.special"]  # a special type's slots stay unresolved, and so send the call away
+
+
+def _unchanged(function: NativeFunction, names: Mapping[str, str], keywords: bool) -> list[str]:
+    """Returns the conditions that keywords, dtypes and devices have their defaults."""
+    conditions = []
     for argument in (*function.schema.positional, *(function.schema.keyword_only if keywords else ())):
         if argument.default is not None and (argument.kwarg_only or str(argument.type) in ("ScalarType?", "Device?")):
             name = names[argument.name]
-            is_none = argument.default.value is None
-            conditions.append(f"{name} is None" if is_none else f"{name} == {default_text(argument)}")
+            default = default_text(argument)
+            conditions.append(f"{name} {'is' if default in CONSTANTS else '=='} {default}")
     if "*out" in names and keywords:
         conditions.append(f"{names['*out']} is None")
-    if derivative is None and not _never_differentiable(function):
-        conditions += [f"{names[a.name]}._edge is None" for a in typed]
-    return [*conditions, "not active.special"]  # a special type's slots stay unresolved, and so send the call away
+    return conditions
 
 
 def _never_differentiable(function: NativeFunction) -> bool:
     return function.promote in ("bool", "index")
 
 
-def _kernel_call(context: CodegenContext, function: NativeFunction, names: Mapping[str, str]) -> list[str]:
-    arguments = [f"{names[a.name]}._array" if a.type.is_tensor else names[a.name] for a in function.schema.positional]
+def _kernel_and_result(
+    context: CodegenContext, function: NativeFunction, names: Mapping[str, str], derivative: Derivative | None
+) -> list[str]:
+    if len(function.schema.returns) == 1:
+        return [*_kernel_call(context, function, names), *_result(context, function, names, derivative)]
+    # The slot of an operator with several results makes tensors of them, and their node records itself.
+    lines = wrapped(f"y = t.{context.slot_name(function)}(", _arrays(function, names), ")", 108)
+    if derivative is not None:
+        inputs = {a.name: a for a in function.schema.positional}
+        present = [
+            f"({names[n]} is not None and {names[n]}._edge is not None)"
+            if inputs[n].type.is_optional
+            else f"{names[n]}._edge is not None"
+            for n in plan(derivative).inputs
+        ]
+        anyone = " or ".join(present)
+        recorded = ["y", *(owned(a, names[a.name]) for a in function.schema.positional)]
+        anyone = f"({anyone})" if len(present) > 1 else anyone
+        lines += condition([anyone, "(not active.grad_off or STATE.get().grad)"])
+        lines += indent(wrapped(f"{constant(function.base_name)}.node.record(", recorded, ")", 104))
+    return [*lines, "return y  # type: ignore[no-any-return]"]
+
+
+def _arrays(function: NativeFunction, names: Mapping[str, str]) -> list[str]:
     return [
-        *wrapped(f"r = t.{context.slot_name(function)}(", arguments, ")", 108),
+        _read(a, names[a.name], "_array") if a.type.is_tensor else names[a.name] for a in function.schema.positional
+    ]
+
+
+def _kernel_call(context: CodegenContext, function: NativeFunction, names: Mapping[str, str]) -> list[str]:
+    return [
+        *wrapped(f"r = t.{context.slot_name(function)}(", _arrays(function, names), ")", 108),
         "if r.__class__ is not t.array_class:",
         "    r = t.as_array(r)",
     ]
+
+
+def _read(argument: Argument, name: str, attribute: str) -> str:
+    """Returns the text that reads an attribute of a tensor, which may be None where its type says so."""
+    return f"None if {name} is None else {name}.{attribute}" if argument.type.is_optional else f"{name}.{attribute}"
 
 
 def _result(
@@ -137,10 +222,11 @@ def _result(
         return [*lines, "y._edge = None", *inference, "return y"]
     node = plan(derivative)
     edges = {name: f"n{i}" for i, name in enumerate(node.inputs)}
-    lines += [f"{edges[name]} = {names[name]}._edge" for name in node.inputs]
+    arguments = {a.name: a for a in function.schema.positional}
+    lines += [f"{edges[name]} = {_read(arguments[name], names[name], '_edge')}" for name in node.inputs]
     present = " or ".join(f"{edge} is not None" for edge in edges.values())
     present = f"({present})" if len(edges) > 1 else present
-    lines.append(f"if {present} and (not active.grad_off or STATE.get().grad):")
+    lines += condition([present, "(not active.grad_off or STATE.get().grad)"], 104)
     lines += indent(_attach(node, function, names, edges))
     return [*lines, "else:", *indent(["y._edge = None", *inference]), "return y"]
 
@@ -176,17 +262,29 @@ def _attach(node: Plan, function: NativeFunction, names: Mapping[str, str], edge
         f"n.edges = ({', '.join(every)}{',' if len(every) == 1 else ''})",
         "n.type = o",
         "n.shape = r.shape",
-        *tuple_lines("n.saved = ", items, 104),
+        *tuple_lines("n.saved = ", items, 96),
     ]
 
 
-def return_lines(text: str) -> list[str]:
+def return_lines(text: str, deeper: int = 0) -> list[str]:
     """Returns the statement that returns a call's result, which the type checker takes for Any."""
     ignore = "  # type: ignore[no-any-return]"
     head, _, arguments = text.partition("(")
-    if len(text) <= 76:
+    if len(text) + deeper <= 76:
         return [f"return {text}{ignore}"]
-    return [f"return {head}({ignore}", f"    {arguments[:-1]}", ")"]
+    inside = arguments[:-1]
+    if len(inside) + deeper <= 110:
+        return [f"return {head}({ignore}", f"    {inside}", ")"]
+    parts = re.split(r", (?=[({])", inside)  # the operator, its positional arguments, its keywords
+    body = [line for part in parts for line in _broken(part, deeper)]
+    return [f"return {head}({ignore}", *indent(body), ")"]
+
+
+def _broken(part: str, deeper: int) -> list[str]:
+    """Returns one argument of a call as one line or, a tuple that is too long, as several."""
+    if len(part) + deeper <= 106 or not part.startswith("("):
+        return [f"{part},"]
+    return wrapped("(", part[1:-1].split(", "), "),", 106 - deeper)
 
 
 def slow_call(

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
-from tensorplay_core.codegen.conflicts import Member
 from tensorplay_core.codegen.context import (
     BODY_CHECKS,
     HEADER,
@@ -31,6 +31,8 @@ from tensorplay_core.codegen.signatures import (
     spread,
     takes_requires_grad,
 )
+from tensorplay_core.codegen.targets import inplace_flag
+from tensorplay_core.codegen.targets.choosing import Overload, choosing, own_functions
 from tensorplay_core.codegen.targets.fast_path import fast_body, return_lines, slow_call
 
 NAME = "functional"
@@ -48,9 +50,9 @@ _IMPORTS = {
     "call": "from tensorplay_core.ops.call import call",
     "binary": "from tensorplay_core.ops.frontend import binary",
     "created": "from tensorplay_core.ops.frontend import created",
-    "pick": "from tensorplay_core.ops.frontend import pick",
     "second_name": "from tensorplay_core.ops.frontend import second_name",
     "spread": "from tensorplay_core.ops.frontend import spread",
+    "OverloadSet": "from tensorplay_core.ops.overload_set import OverloadSet",
     "scalar_like": "from tensorplay_core.ops.typing_rules import scalar_like",
     "Tensor": "from tensorplay_core.tensor.tensor import Tensor",
     "prune": "from tensorplay_core.tensor.version import prune",
@@ -132,7 +134,7 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
         constants = [constant(f.base_name) for g in found for f in context.overloads(g)]
         module = Module(context, family, names, constants)
         for function in found:
-            module.blocks.append(_function(module, function))
+            module.blocks += _function(module, function)
             module.blocks += [[f"{alias} = {function.name}"] for alias in _aliases(context, function)]
         doc = f"The {family} functions. A function's first part is its fast path; see ops/call.py for the slow one."
         yield f"_generated_functional_{family}.py", module.text(doc)
@@ -143,10 +145,10 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
     yield "_generated_public.py", _public(context)
     nn = _nn(context)
     if nn or context.is_core:
-        yield (
-            "_generated_nn_functional.py",
-            _module('"""``tp.nn.functional``: the functions of neural networks."""', nn),
-        )
+        doc = '"""``tp.nn.functional``: the functions of neural networks."""'
+        yield "_generated_nn_functional.py", _module(doc, nn, *_with_flag(context))
+    for place in sorted({f.place for f in context.contract.functions if f.short_name != f.name}):
+        yield f"_generated_{place.removeprefix('tp.')}.py", _renamed(context, place)
 
 
 def _aliases(context: CodegenContext, function: NativeFunction) -> list[str]:
@@ -184,20 +186,31 @@ def _public(context: CodegenContext) -> str:
     functions = context.contract.functions
     names = {name for f in functions if is_generated(context, f) for name in (f.name, *_aliases(context, f))}
     names = {name for name in (*names, *context.handwritten, *_writing(context)) if is_public(context, name)}
+    names -= {f.name for f in functions if f.short_name != f.name}  # tp.linalg has linalg_det, as det
     offers = "``tp``" if context.is_core else f"``{context.packages['ops']}``"
     doc = f'"""The functions that {offers} offers."""'
     return _module(doc, {context.module("_generated_functional"): sorted(names)} if names else {})
 
 
-def _module(doc: str, modules: dict[str, list[str]]) -> str:
-    """Returns a module that only gathers names of others."""
+def _module(
+    doc: str,
+    modules: dict[str, list[str]],
+    imports: Sequence[str] = (),
+    definitions: Mapping[str, list[str]] | None = None,
+) -> str:
+    """Returns a module that gathers names of others, and may define some functions over them."""
     body = [HEADER + doc, "", "from __future__ import annotations", ""]
-    for module, names in sorted(modules.items()):
-        body += wrapped(f"from {module} import (", sorted(names, key=import_order), ")", 0)
-    everything = sorted(f'"{name}"' for names in modules.values() for name in names)
+    definitions = definitions or {}
+    gathered = [
+        "\n".join(wrapped(f"from {m} import (", sorted(n, key=import_order), ")", 0)) for m, n in modules.items()
+    ]
+    body += sorted([*imports, *gathered], key=lambda statement: statement.split()[1])
+    everything = sorted([f'"{name}"' for names in modules.values() for name in names] + [f'"{n}"' for n in definitions])
     if not everything:
         return "\n".join([*body, "__all__: list[str] = []"]) + "\n"
     body += ["", *wrapped("__all__ = [", everything, "]", 0)]
+    for lines in definitions.values():
+        body += ["", "", *lines]
     return "\n".join(body) + "\n"
 
 
@@ -211,19 +224,43 @@ def is_public(context: CodegenContext, name: str) -> bool:
 def _nn(context: CodegenContext) -> dict[str, list[str]]:
     """Returns what is in ``tp.nn.functional``: the functions of ``python_module: nn``, and those tagged so."""
     modules: dict[str, list[str]] = {}
+    for name, module in context.nn_functions.items():
+        modules.setdefault(module, []).append(name)
     for function in context.contract.functions:
-        if is_generated(context, function) and ("nn" in function.tags or function.python_module == "nn"):
-            names = modules.setdefault(context.module(f"_generated_functional_{function.family}"), [])
-            names += [function.name, *_aliases(context, function)]
+        if ("nn" not in function.tags and function.python_module != "nn") or function.name in context.nn_functions:
+            continue
+        if is_generated(context, function):
+            flag = inplace_flag.TAG in function.tags and function.inplace
+            kind, name = ("inplace", f"{function.name}_") if flag else ("functional", function.name)
+            names = modules.setdefault(context.module(f"_generated_{kind}_{function.family}"), [])
+            names += [name, *_aliases(context, function)]
+        elif function.name in context.handwritten and function is context.overloads(function)[0]:
+            modules.setdefault(context.handwritten[function.name], []).append(function.name)
     return modules
+
+
+def _with_flag(context: CodegenContext) -> tuple[list[str], dict[str, list[str]]]:
+    """Returns imports and definitions of the functions of ``tp.nn.functional`` that take ``inplace=``."""
+    functions = inplace_flag.flagged(context)
+    imports = inplace_flag.imports(context, functions) if functions else []
+    return imports, {f.name: inplace_flag.definition(f) for f in functions}
+
+
+def _renamed(context: CodegenContext, place: str) -> str:
+    """Returns a module of functions that have shorter names there: ``linalg_det`` is ``tp.linalg.det``."""
+    body = [HEADER + f'"""The functions of ``{place}``."""', "", "from __future__ import annotations", ""]
+    found = [f for f in context.contract.functions if f.place == place and is_generated(context, f)]
+    for family in sorted({f.family for f in found}):
+        names = sorted(f"{f.name} as {f.short_name}" for f in found if f.family == family)
+        body += wrapped(f"from {context.module(f'_generated_functional_{family}')} import (", names, ")", 0)
+    everything = sorted(f'"{f.short_name}"' for f in found)
+    return "\n".join([*body, "", *wrapped("__all__ = [", everything, "]", 0)]) + "\n"
 
 
 def doc_lines(context: CodegenContext, function: NativeFunction, sig: Signature) -> list[str]:
     """Returns a public function's docstring, as lines."""
-    name = f"{_place(context, function)}.{function.name}"
-    described = function.doc or "No description."
-    if sig.names.get("self") == "input":
-        described = described.replace("``self``", "``input``")  # the parameter's name
+    name = f"{_place(context, function)}.{function.short_name}"
+    described = _described(function, sig) or "No description."
     text = [f"{name}({joined(sig.parameters)}) -> {sig.returns}", "", *described.splitlines()]
     rules = {
         "default": "The inputs are promoted to one dtype, which the result has.",
@@ -243,10 +280,16 @@ def doc_lines(context: CodegenContext, function: NativeFunction, sig: Signature)
     return docstring([*_wrapped_text(text), ""] if len(text) > 1 else text)
 
 
+def _described(function: NativeFunction, sig: Signature) -> str:
+    """Returns what a record says of its operator, with the names that the parameters have."""
+    said = function.doc or ""
+    return said.replace("``self``", "``input``") if sig.names.get("self") == "input" else said
+
+
 def _place(context: CodegenContext, function: NativeFunction) -> str:
     if not context.is_core:
         return context.packages["ops"]
-    return "tp.nn.functional" if function.python_module == "nn" else "tp"
+    return function.place
 
 
 def _example_lines(*functions: NativeFunction) -> list[str]:
@@ -263,11 +306,14 @@ def _wrapped_text(text: list[str]) -> list[str]:
         if len(line) <= 110 and "\t" not in line:
             result.append(line.rstrip())
             continue
-        result += textwrap.wrap(line, 110, subsequent_indent=further, break_long_words=False) or [""]
+        result += textwrap.wrap(
+            line, 110, subsequent_indent=further, break_long_words=False, break_on_hyphens=False
+        ) or [""]
     return result
 
 
-def _function(module: Module, function: NativeFunction) -> list[str]:
+def _function(module: Module, function: NativeFunction) -> list[list[str]]:
+    """Returns a function as blocks of a module: one, or those of its overloads and itself."""
     context = module.context
     overloads = context.overloads(function)
     if len(overloads) > 1:
@@ -275,7 +321,7 @@ def _function(module: Module, function: NativeFunction) -> list[str]:
     sig = signature(function)
     body = doc_lines(context, function, sig)
     body += module.body(lambda names: _statements(context, function, sig, names), _parameters(function, sig))
-    return [*wrapped(f"def {function.name}(", list(sig.parameters), f") -> {sig.returns}:"), *indent(body)]
+    return [[*wrapped(f"def {function.name}(", list(sig.parameters), f") -> {sig.returns}:"), *indent(body)]]
 
 
 def _parameters(function: NativeFunction, sig: Signature) -> dict[str, str]:
@@ -323,32 +369,44 @@ def _creation(function: NativeFunction, names: Mapping[str, str]) -> list[str]:
     return [f"return created({constant(function.base_name)}, {', '.join(arguments)})"]
 
 
-def _overloaded(module: Module, overloads: tuple[NativeFunction, ...]) -> list[str]:
+def _overloaded(module: Module, overloads: tuple[NativeFunction, ...]) -> list[list[str]]:
     context, name = module.context, overloads[0].name
-    result, text = [], []
+    result, text, choices = [], [], []
     for function in overloads:
         sig = signature(function, numbers=False)
         result += ["@overload", *wrapped(f"def {name}(", list(sig.parameters), f") -> {sig.returns}: ...")]
-        text += [f"{name}({joined(sig.parameters)}) -> {sig.returns}", "", *(function.doc or "").splitlines(), ""]
+        text += [
+            f"{function.short_name}({joined(sig.parameters)}) -> {sig.returns}", "",
+            *_described(function, sig).splitlines(), "",
+        ]  # fmt: skip
+        sig = signature(function)
+        statements = partial(_statements, context, function, sig)
+        choices.append(Overload(function.base_name, sig, _parameters(function, sig), statements))
     text = [*text[:-1], *_example_lines(*overloads), ""]
     body = docstring([f"{_place(context, overloads[0])}.{text[0]}", *_wrapped_text(text[1:])])
-    outs = [f.schema.overload for f in overloads if f.out]
-    members = [Member(f.schema, f.base_name, f.out, f, False) for f in overloads]
-    body += module.body(lambda names: picking(name, members, outs), {})
-    return [*result, f"def {name}(*args: Any, **kwargs: Any) -> Any:", *indent(body)]
+    fast = next((f for f in overloads if context.is_fast(f) and _has_one_form(context, f)), None)
+    names = signature(fast).names if fast is not None else {}
+    body += module.body(lambda names: [*_plain_call(context, fast, names), *choosing(name)], dict(names))
+    own = own_functions(module.body, name, choices, [f.schema.overload for f in overloads if f.out])
+    return [*own, [*result, f"def {name}(*args: Any, **kwargs: Any) -> Any:", *indent(body)]]
 
 
-def picking(name: str, members: list[Member], outs: list[str]) -> list[str]:
-    """Returns the statement that chooses among overloads and calls the one that is meant."""
-    arguments = [f'"{name}"', _tuple([constant(m.label) for m in members]), "args", "kwargs"]
-    if outs:
-        arguments.append(_tuple([f'"{overload}"' for overload in outs]))
-    return [line for line in wrapped("return pick(", arguments, ")", 116) if line]
+def _has_one_form(context: CodegenContext, function: NativeFunction) -> bool:
+    """Whether a call without keywords means a record, and has one form only: no positional argument may be left out."""
+    return context.is_told_apart(function) and all(a.default is None for a in function.schema.positional)
 
 
-def _tuple(items: list[str]) -> str:
-    one = f"({', '.join(items)}{',' if len(items) == 1 else ''})"
-    return one if len(one) <= 108 else "\n".join(wrapped("(", [f"    {item}" for item in items], "    )", 0))
+def _plain_call(context: CodegenContext, function: NativeFunction | None, names: Mapping[str, str]) -> list[str]:
+    """Returns the fast path of a call that has no keywords, where it can mean one overload only."""
+    if function is None:
+        return []
+    given = [names[a.name] for a in function.schema.positional]
+    names = {**names, **{a.name: default_text(a) for a in function.schema.keyword_only}}
+    return [
+        f"if not kwargs and len(args) == {len(given)}:",
+        f"    {', '.join(given)}{',' * (len(given) == 1)} = args",
+        *indent(fast_body(context, function, names, keywords=False)),
+    ]
 
 
-__all__ = ["NAME", "Module", "doc_lines", "generate", "is_generated", "is_public", "picking"]
+__all__ = ["NAME", "Module", "doc_lines", "generate", "is_generated", "is_public"]

@@ -7,11 +7,11 @@ the only exception that leads from it to the slow path is raised before anything
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from tensorplay_core.codegen.conflicts import Member
 from tensorplay_core.codegen.context import CodegenContext, constant, docstring, indent, wrapped
 from tensorplay_core.codegen.signatures import (
-    NOT_PROMOTED,
     Signature,
     default_text,
     joined,
@@ -21,8 +21,9 @@ from tensorplay_core.codegen.signatures import (
     spread,
     takes_numbers,
 )
-from tensorplay_core.codegen.targets.fast_path import return_lines, scalar_lines, slow_call
-from tensorplay_core.codegen.targets.functional import Module, picking
+from tensorplay_core.codegen.targets.choosing import Overload, choosing, own_functions
+from tensorplay_core.codegen.targets.fast_path import CONSTANTS, condition, return_lines, scalar_lines, slow_call
+from tensorplay_core.codegen.targets.functional import Module
 
 NAME = "inplace"
 
@@ -42,7 +43,7 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
         module = Module(context, family, list(groups), constants)
         for name, group in groups.items():
             one = len(group) == 1
-            module.blocks.append(_function(module, group[0]) if one else _overloaded(module, name, group))
+            module.blocks += [_function(module, group[0])] if one else _overloaded(module, name, group)
         yield (
             f"_generated_inplace_{family}.py",
             module.text(f"The {family} functions that write to their first argument."),
@@ -80,32 +81,37 @@ def _statements(context: CodegenContext, member: Member, sig: Signature, names: 
     if several is not None and sig.spread is not None:
         size = names[several.name]
         body.append(f'{size} = spread({names["*"]}, {size}, "{function.name}_")')
-    if member.derived and context.is_fast(function) and not any(name in NOT_PROMOTED for name in sig.names):
+    if member.derived and context.writes_fast(function):
         body += _fast(context, member, names)
     return body + return_lines(slow_call(function, names, name=constant(member.label)))
 
 
-def _overloaded(module: Module, name: str, group: list[Member]) -> list[str]:
-    result, text = [], []
+def _overloaded(module: Module, name: str, group: list[Member]) -> list[list[str]]:
+    result, text, choices = [], [], []
     for member in group:
         sig = writing_signature(member, numbers=False)
         result += ["@overload", *wrapped(f"def {name}(", list(sig.parameters), f") -> {sig.returns}: ...")]
         text.append(f"{name}({joined(sig.parameters)}) -> {sig.returns}")
+        sig = writing_signature(member)
+        parameters = dict(sig.names) | ({"*": sig.spread} if sig.spread is not None else {})
+        choices.append(Overload(member.label, sig, parameters, partial(_statements, module.context, member, sig)))
     body = docstring([text[0], "", *text[1:], "", "Writes to the first argument and returns it.", ""])
-    body += module.body(lambda names: picking(name, group, []), {})
-    return [*result, f"def {name}(*args: Any, **kwargs: Any) -> Any:", *indent(body)]
+    body += module.body(lambda names: choosing(name), {})
+    own = own_functions(module.body, name, choices, [])
+    return [*own, [*result, f"def {name}(*args: Any, **kwargs: Any) -> Any:", *indent(body)]]
 
 
 def _fast(context: CodegenContext, member: Member, names: Mapping[str, str]) -> list[str]:
     function = member.function
     typed = promoted(function)
-    target, others = names[typed[0].name], [names[a.name] for a in typed[1:]]
+    optional = [a for a in function.schema.positional if a.type.is_tensor and a.type.is_optional]
+    target, others = names[typed[0].name], [names[a.name] for a in (*typed[1:], *optional)]
     conditions = [f"{x}.__class__ is Tensor" for x in (others if takes_numbers(function) else [])]
     conditions += [f"t is {x}._type" for x in others]
     for argument in function.schema.arguments:
         if argument.kwarg_only or str(argument.type) in ("ScalarType?", "Device?"):
             assert argument.default is not None
-            compares = "is" if argument.default.value is None else "=="
+            compares = "is" if default_text(argument) in CONSTANTS else "=="
             conditions.append(f"{names[argument.name]} {compares} {default_text(argument)}")
     nodes = " and ".join(f"{x}._edge is None" for x in (target, *others))
     conditions += ["not (active.special or active.inference or t.inference)"]
@@ -119,7 +125,7 @@ def _fast(context: CodegenContext, member: Member, names: Mapping[str, str]) -> 
         "try:",
         f"    t = {target}._type",
         f"    v = {target}._version",
-        *indent(_condition(conditions)),
+        *indent(condition(conditions)),
         *indent(wrapped(f"t.{slot}(", arguments, ")", 108), 2),
         "        if v is not None:",
         "            v[0] += 1",
@@ -127,10 +133,3 @@ def _fast(context: CodegenContext, member: Member, names: Mapping[str, str]) -> 
         "except (AttributeError, Unresolved):  # raised before anything is written",
         "    pass",
     ]
-
-
-def _condition(conditions: list[str]) -> list[str]:
-    one = f"if {' and '.join(conditions)}:"
-    if len(one) <= 112:
-        return [one]
-    return ["if (", f"    {conditions[0]}", *(f"    and {c}" for c in conditions[1:]), "):"]

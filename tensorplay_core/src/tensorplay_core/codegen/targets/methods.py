@@ -21,6 +21,13 @@ BINARY = {
     "mul": "mul",
     "div": "truediv",
     "pow": "pow",
+    "floor_divide": "floordiv",
+    "remainder": "mod",
+    "bitwise_and": "and",
+    "bitwise_or": "or",
+    "bitwise_xor": "xor",
+    "bitwise_left_shift": "lshift",
+    "bitwise_right_shift": "rshift",
     "matmul": "matmul",
     "eq": "eq",
     "ne": "ne",
@@ -30,7 +37,28 @@ BINARY = {
     "ge": "ge",
 }
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
-UNARY = {"neg": "neg", "abs": "abs"}
+UNARY = {"neg": "neg", "abs": "abs", "bitwise_not": "invert"}
+SYMBOLS = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "pow": "**",
+    "floor_divide": "//",
+    "remainder": "%",
+    "matmul": "@",
+    "bitwise_and": "&",
+    "bitwise_or": "|",
+    "bitwise_xor": "^",
+    "bitwise_left_shift": "<<",
+    "bitwise_right_shift": ">>",
+    "eq": "==",
+    "ne": "!=",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+}
 
 
 def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
@@ -60,13 +88,8 @@ def _operator(context: CodegenContext, function: NativeFunction) -> list[str]:
     names = {a.name: default_text(a) for a in function.schema.keyword_only} | {first: "self", second: "other"}
     body = fast_body(context, function, names, keywords=False)
     body.append(f"return binary({constant(function.name)}, self, other)")
-    body.insert(0, f'"""``self {_symbol(function.name)} other``."""')
+    body.insert(0, f'"""``self {SYMBOLS[function.name]} other``."""')
     return [f"def {name}(self: Tensor, other: Any) -> Any:", *indent(body)]
-
-
-def _symbol(name: str) -> str:
-    symbols = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**", "matmul": "@"}
-    return symbols.get(name) or {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}[name]
 
 
 class _Methods:
@@ -98,7 +121,8 @@ class _Methods:
         kind = "inplace" if group[0].is_inplace else "functional"
         self.modules.add(module := f"{kind}_{family}")
         aliases = [] if group[0].is_inplace else [a for m in group for a in m.function.aliases]
-        for each in dict.fromkeys([name, *aliases]):
+        own = [name] if group[0].function.short_name == group[0].function.name else []  # a method of tp.linalg's: det
+        for each in dict.fromkeys([*own, *aliases]):
             for member in methods:
                 mark = ["@overload"] if len(methods) > 1 else []
                 out = False if member.is_inplace else None

@@ -59,6 +59,10 @@ class Plan:
         """The inputs whose values are saved."""
         return tuple(self.given.get(e.name, e.name) for e in self.saved if e.kind in ("tensor", "tensors"))
 
+    def result_index(self, entry: Saved) -> int | None:
+        """Returns which of several results a saved one is; None of the only one."""
+        return None if len(self.derivative.schema.returns) == 1 else self._output(entry.name)
+
     def saved_items(self, result: str, node: str, edges: dict[str, str]) -> list[str]:
         """Returns the items of ``saved`` as Python text, for ``record``.
 
@@ -98,6 +102,11 @@ class Plan:
             else:
                 cell = f"v := {x}._version or version_of({x})"
                 condition = self.only_if_read(entry, edges)
+                argument = self.derivative.schema.argument(entry.name)
+                if argument is not None and argument.type.is_optional:
+                    present = f"{x} is not None"
+                    condition = f"{condition[: -len(' else None')]} and {present}" if condition else f" if {present}"
+                    condition += " else None"
                 items.append(f"({x}._array, {types[entry.name]}, {node}, {cell}, v[0]){condition}")
         return items
 

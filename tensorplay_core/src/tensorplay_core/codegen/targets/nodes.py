@@ -31,7 +31,7 @@ from tensorplay_core.codegen.formula.layout import layout
 from tensorplay_core.codegen.formula.rewrite import Definition, replace_metadata
 from tensorplay_core.codegen.pointwise import is_pointwise
 from tensorplay_core.codegen.signatures import default_text
-from tensorplay_core.codegen.targets.node_edges import any_present, local, needed, nothing, unpacked
+from tensorplay_core.codegen.targets.node_edges import any_present, local, needed, nothing, present, unpacked
 from tensorplay_core.codegen.targets.node_names import apart
 from tensorplay_core.codegen.targets.node_plan import Plan, Saved, plan
 from tensorplay_core.types.schema import Argument
@@ -149,6 +149,8 @@ def _node(context: CodegenContext, derivative: Derivative, own: Derivative, give
     body = lines(docstring(doc), "", "__slots__ = ()", f"op = {constant(derivative.function.base_name)}")
     if (kind := plan_.kind) is not None:
         body.append(f"kind = {kind}")
+    if derivative.takes_none:
+        body.append("takes_none = True")
     if is_pointwise(context, derivative):
         body.append("pointwise = True")
     if plan_.saves_input:
@@ -204,13 +206,20 @@ def _assignment(name: str, expr: Expr) -> list[str]:
     return [one] if len(one) <= 108 else [f"{name} = (", *indent(layout(expr, 104)), ")"]
 
 
+def _if_any(derivative: Derivative, names: list[str]) -> list[str]:
+    one = f"if {any_present(derivative, names)}:"
+    first, *others = [str(present(derivative, name)) for name in names]
+    return [one] if len(one) <= 112 else ["if (", *indent([first, *(f"or {each}" for each in others)]), "):"]
+
+
 def _backward(context: CodegenContext, plan: Plan) -> list[str]:
     derivative = plan.derivative
     gradient = "grads" if len(derivative.schema.returns) > 1 or derivative.scope.listed else "grad"
     body: list[str] = ['"""See the class."""']
     names = [f"{local(derivative, 'saved')}_{e.name}" if e.kind != "value" else e.name for e in plan.saved]
     if names:
-        body.append(f"{', '.join(names)}{',' if len(names) == 1 else ''} = node.saved")
+        one = f"{', '.join(names)}{',' if len(names) == 1 else ''} = node.saved"
+        body += [one] if len(one) <= 112 else ["(", *(f"    {name}," for name in names), ") = node.saved"]
     body += _one_input(context, plan) if len(plan.inputs) == 1 else _several_inputs(context, plan)
     return [f"def backward(node, {gradient}: Any, graph: bool) -> Gradients:", *indent(body)]
 
@@ -260,7 +269,7 @@ def _several_inputs(context: CodegenContext, plan: Plan) -> list[str]:
     for formula in derivative.formulas:
         expr = emitted(context, derivative, shared.formulas[formula.key])
         answers = ", ".join(f"{grad}_{t}" for t in formula.targets)
-        body.append(f"if {any_present(derivative, list(formula.targets))}:")
+        body += _if_any(derivative, list(formula.targets))
         block = [_unpacked(plan, entry, always=True) for entry in own.get(formula.key, ())]
         for definition in alone.get(formula.key, ()):
             block += _assignment(definition.name, emitted(context, derivative, definition.expr))
@@ -277,5 +286,11 @@ def _unpacked(plan: Plan, entry: Saved, *, always: bool) -> str:
     argument = plan.derivative.schema.argument(entry.name)
     optional = argument is not None and argument.type.is_optional and entry.kind == "tensor"
     prefix = "" if always and not optional else f"{saved} and "
-    own = ", own=True" if entry.kind == "result" else ""
+    own = ""
+    if entry.kind == "result":
+        index = plan.result_index(entry)
+        if index is None:
+            own = ", own=True"
+        elif plan.derivative.output_differentiability[index]:
+            own = f", own=True, index={index}"
     return f'{entry.name} = {prefix}unpack({saved}, node, "{shown}", graph{own})'

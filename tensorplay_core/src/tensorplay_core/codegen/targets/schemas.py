@@ -52,8 +52,8 @@ def _operator(context: CodegenContext, function: NativeFunction) -> list[str]:
     if function.tags:
         fields.append(f"tags={_tuple(function.tags)}")
     if function.dispatch:
-        promises = ", ".join(f'"{key}": "{kernel}"' for key, kernel in function.dispatch.items())
-        fields.append(f"promises={{{promises}}}")
+        promises = [f'"{key}": "{kernel}"' for key, kernel in function.dispatch.items()]
+        fields.append("\n    ".join(wrapped("promises={", promises, "}", 114)))
     if context.is_fast(function):
         fields.append("fast=True")
     derivative = context.contract.derivative_of(function)
@@ -64,7 +64,8 @@ def _operator(context: CodegenContext, function: NativeFunction) -> list[str]:
     name = constant(function.base_name)
     result = wrapped(f"{name} = operator(", fields, ")", 0 if function.program is not None else 120)
     if function.inplace:
-        result += [f"{constant(inplace_name(function))} = inplace({name})"]
+        slow = context.is_fast(function) and not context.writes_fast(function)
+        result += [f"{constant(inplace_name(function))} = inplace({name}{', fast=False' * slow})"]
     return result
 
 

@@ -27,6 +27,9 @@ _OF_A_FAMILY = (
     ("config/native_functions_*.yaml", "ops/_generated_schemas_*.py", "ops/_generated_functional_*.py"),
     ("config/derivatives_*.yaml", "ops/_generated_nodes_*.py"),
 )
+_NODES = "ops/_generated_nodes_"
+_LISTS_NODES = "ops/_generated_autograd.py"
+"""The file that imports those of the nodes, each as ``import _generated_nodes_view as view_nodes``."""
 _ALWAYS = (
     *(f"ops/_generated_{name}.py" for name in ("autograd", "functional", "meta", "methods", "public")),
     "autocast/_generated_rules.py",
@@ -87,12 +90,19 @@ def core_files(case: Case) -> Iterator[Finding]:
 
 
 def missing_from(folder: Path) -> list[str]:
-    """Returns the files that a folder with core lacks: what one family of operators has, each has to have."""
+    """Returns the files that a folder with core lacks: what one family of operators has, each has to have.
+
+    A family whose operators all have no gradient has a file of derivatives that says so, and no nodes.
+    """
     wanted = []
     for files in _OF_A_FAMILY:
         families = {family for file in files for family in _families(folder / file)}
         wanted += [file.replace("*", family) for family in sorted(families or {"*"}) for file in files]
-    return [file for file in [*wanted, *_ALWAYS] if not (folder / file).is_file()]
+    gone = [file for file in [*wanted, *_ALWAYS] if not (folder / file).is_file()]
+    if _LISTS_NODES in gone:
+        return gone
+    listed = (folder / _LISTS_NODES).read_text(encoding="utf-8")
+    return [file for file in gone if not file.startswith(_NODES) or f" {Path(file).stem} " in listed]
 
 
 def _families(pattern: Path) -> Iterator[str]:

@@ -13,14 +13,31 @@ from typing import Any
 
 from tensorplay_core.testing.references import (
     activation,
+    arrange,
+    attention,
+    classes,
+    convolution,
     creation,
+    elementary,
+    factorization,
     indexing,
     linalg,
+    losses,
     nn,
+    normalization,
+    padding,
     parts,
     pointwise,
+    pooling,
+    products,
+    ranges,
     reduction,
+    resizing,
+    scans,
     scatter,
+    shrinkage,
+    sorting,
+    statistics,
     views,
 )
 from tensorplay_core.testing.references.array import Array
@@ -32,7 +49,36 @@ from tensorplay_core.types.dtype import by_name
 __all__ = ["PROPERTIES", "UNSPECIFIED", "Array", "Mismatch", "Reference", "names", "reference"]
 
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
-_FAMILIES = (activation, creation, indexing, linalg, nn, parts, pointwise, reduction, scatter, views)
+_FAMILIES = (
+    activation,
+    attention,
+    classes,
+    creation,
+    elementary,
+    indexing,
+    linalg,
+    nn,
+    attention,
+    losses,
+    normalization,
+    parts,
+    pointwise,
+    reduction,
+    scatter,
+    shrinkage,
+    views,
+    scans,
+    sorting,
+    statistics,
+    factorization,
+    products,
+    convolution,
+    padding,
+    pooling,
+    arrange,
+    ranges,
+    resizing,
+)
 _TABLE: dict[str, Reference] = {name: entry for family in _FAMILIES for name, entry in family.REFERENCES.items()}
 
 

@@ -16,7 +16,16 @@ from tensorplay_core.testing.references.reference import Reference
 from tensorplay_core.testing.references.rounding import format_of, round_to
 from tensorplay_core.types.dtype import get_default_dtype
 
-PROPERTIES = frozenset({"empty", "rand", "randn", "randperm"})
+_DROPOUT = ("alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "native_dropout")
+PROPERTIES = frozenset(
+    {
+        *_DROPOUT,
+        *("empty", "rand", "randn", "randperm", "randint", "multinomial", "bernoulli", "bernoulli.p"),
+        *("normal.float_float", "normal.Tensor_float", "normal.float_Tensor", "normal.Tensor_Tensor"),
+        *("uniform_", "normal_", "bernoulli_.Tensor", "bernoulli_.float", "exponential_", "geometric_"),
+        *("random_.from", "random_.to", "random_"),
+    }
+)
 """The operators whose results are no function of their arguments."""
 
 

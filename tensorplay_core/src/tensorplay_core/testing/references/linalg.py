@@ -57,11 +57,11 @@ def matmul(self: Array, other: Array) -> Array:
     data, slack = [], []
     for terms in products:
         data.append(total(terms) if terms else zero)
-        slack.append(_slack(terms, form))
+        slack.append(slack_of_products(terms, form))
     return Array(shape, data, dtype.name, [2 * s for s in slack] if dtype.is_complex else slack)
 
 
-def _slack(products: Sequence[Any], form: Format) -> float:
+def slack_of_products(products: Sequence[Any], form: Format) -> float:
     """How far a sum of products may be off; those of float64 numbers are rounded here too, so no sum is exact."""
     if form is FORMATS["float64"]:
         return growth(products) * form.eps / 2 * magnitude(products)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tensorplay_core.testing.references import ieee
 from tensorplay_core.testing.references.array import Array
@@ -107,7 +107,9 @@ def cross_entropy(
     self: Array,
     target: Array,
     weight: Array | None = None,
+    size_average: Any = None,
     ignore_index: int = -100,
+    reduce: Any = None,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Array:
@@ -174,8 +176,15 @@ def _reduced(losses: list[_Term], scales: list[float], reduction: str, shape: tu
     return Array((), [ieee.div(size, scale)], dtype, [error / scale if scale else 0.0])
 
 
+def softmin(self: Array, dim: int, *, dtype: str | None = None) -> Array:
+    """``softmax(-x)``."""
+    self = self if dtype is None else self.cast(dtype)
+    return softmax(Array(self.shape, [-x for x in self.data], self.dtype), dim)
+
+
 REFERENCES: dict[str, Reference] = {
     "cross_entropy": Reference(cross_entropy, budget(2)),
     "log_softmax": Reference(log_softmax, budget(2)),
     "softmax": Reference(softmax, budget(8)),
+    "softmin": Reference(softmin, budget(8)),
 }

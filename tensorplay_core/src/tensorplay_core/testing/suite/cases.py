@@ -22,7 +22,10 @@ from tensorplay_core.types.dtype import by_name
 
 WRAPS = ("default", "keep", "bool", "sum")
 """The promote rules of operators on integers that stay integers, whatever their size."""
-BOUNDED = frozenset({"pow", "div", "cross_entropy", "matmul", "linear", "index", "index_backward"})
+BOUNDED = {
+    *("pow", "div", "cross_entropy", "matmul", "mm", "bmm", "mv", "dot", "vdot", "outer", "addmm", "addmv", "baddbmm"),
+    *("linear", "index", "index_backward", "scatter_reduce", "_embedding"),
+}
 """Operators that are not tried with integers of the dtype's whole range."""
 BLOCK = 2**17
 """Large inputs have more elements than this, and not a multiple of anything that a kernel's block may be."""
@@ -38,6 +41,7 @@ class Case(NamedTuple):
         dtype: the dtype of its tensors.
         smooth: whether a numerical gradient means something here.
         shared: whether its tensors are one, given several times.
+        placed: whether the places of its numbers matter, as in a matrix that must be positive-definite.
     """
 
     name: str
@@ -46,6 +50,7 @@ class Case(NamedTuple):
     dtype: str
     smooth: bool = False
     shared: bool = False
+    placed: bool = False
 
     @property
     def tensors(self) -> list[Given]:
@@ -105,7 +110,7 @@ def on_samples(subject: Subject, op: Operator, dtype: str, area: str = "forward"
     for sample in samples(op, dtype=dtype, seed=rng.getrandbits(32)):
         args = tuple(map(described, sample.args))
         kwargs = {name: described(value) for name, value in sample.kwargs.items()}
-        case = suited(subject, Case(sample.name, args, kwargs, dtype, sample.smooth))
+        case = suited(subject, Case(sample.name, args, kwargs, dtype, sample.smooth, placed="factorization" in op.tags))
         if case is None:
             continue
         expanded = any(given.layout == "expanded" for given in case.tensors)
@@ -152,12 +157,15 @@ def fresh(given: Given, rng: random.Random) -> Given:
 def renewed(case: Case) -> Case:
     """Returns a call of the same shapes and layouts with the same numbers in other places.
 
-    What is right for it is something else, so a result that was kept is found; a single number becomes another.
+    What is right for it is something else, so a result that was kept is found; a single number becomes another, and so
+    do numbers whose places matter.
     """
 
     def moved(given: Given) -> Given:
         rows = given.shape[0] if given.layout == "expanded" and given.shape else 1
         first = given.data[: len(given.data) // rows] if rows else []
+        if case.placed and by_name(given.dtype).is_inexact:
+            return given._replace(data=round_to([1.25 * value for value in first] * rows, given.dtype))
         if len(first) == 1 and case.smooth and by_name(given.dtype).is_inexact:
             return given._replace(data=round_to([first[0] * 1.25] * rows, given.dtype))
         return given._replace(data=[*first[1:], *first[:1]] * rows)

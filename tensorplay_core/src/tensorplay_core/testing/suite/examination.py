@@ -12,13 +12,17 @@ from typing import Any
 
 from tensorplay_core.errors import KernelMissing, TensorPlayError
 from tensorplay_core.ops.arguments import plan_of
+from tensorplay_core.ops.kernels import COUNTS
+from tensorplay_core.ops.shapes import RULES, Shaped
 from tensorplay_core.testing.references import Array
 from tensorplay_core.testing.sample_specs import Named
 from tensorplay_core.testing.slow_path import force_slow_path
 from tensorplay_core.testing.suite.calls import Judge, Made, bits_of
 from tensorplay_core.testing.suite.cases import Case, renewed
+from tensorplay_core.testing.suite.given import Given
 from tensorplay_core.testing.suite.outcome import Finding
 from tensorplay_core.testing.suite.program import Script
+from tensorplay_core.types.dtype import by_name
 
 POISONS = (1, 0)
 """What memory is overwritten with, one after the other: whatever an element was, it changes."""
@@ -165,14 +169,23 @@ def memory(judge: Judge, case: Case, made: Made, result: Any) -> None:
 def _without_reference(judge: Judge, case: Case, made: Made) -> None:
     """Judges what is promised of results that are not a function of the arguments: all but their values."""
     assert judge.op.function is not None
-    named = case.kwargs.get("dtype")
-    size = case.args[0] if isinstance(case.args[0], (list, tuple)) else (case.args[0],)
-    dtype = judge.subject.integer if judge.op.name == "randperm" else "float32"
-    dtype = named.name if isinstance(named, Named) else dtype
+    size, dtype = _promised(judge, case)
     results: list[Any] = []
     for how in ("", "again"):
         results.append(judge.call(case, judge.op.function, made.args, made.kwargs, how))
         judge.calls += 1
-        judge.like(case, results[-1], Array(tuple(size), [], dtype), how)
+        judge.like(case, results[-1], Array(size, [], dtype), how)
     if judge.subject.mutable:
         apart(judge, case, made, results)
+
+
+def _promised(judge: Judge, case: Case) -> tuple[tuple[int, ...], str]:
+    """Returns the shape and the dtype that an operator's rules promise of its only result."""
+    op, named = judge.op, case.kwargs.get("dtype")
+    seen = [Shaped(one.shape, by_name(one.dtype)) if isinstance(one, Given) else one for one in case.args]
+    size: Any = RULES[op.shape or ""](op.display_name, *seen)
+    if isinstance(named, Named):
+        return size, named.name
+    if op.promote == "index" or op.name in COUNTS:
+        return size, judge.subject.integer
+    return size, case.tensors[0].dtype if case.tensors else "float32"

@@ -15,6 +15,12 @@ from tensorplay_core.autograd.gradcheck import gradcheck, gradgradcheck
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.errors import AutogradError
 from tensorplay_core.testing.close import assert_close
+from tensorplay_core.testing.differentiation import (
+    is_declared_constant,
+)
+from tensorplay_core.testing.sample_features import (
+    in_domain,
+)
 from tensorplay_core.testing.suite.calls import REFUSALS, Judge, Made, Skip, over
 from tensorplay_core.testing.suite.cases import Case, on_samples
 from tensorplay_core.testing.suite.given import Given, mapped
@@ -34,7 +40,9 @@ CPU = "cpu"
 def has_gradient(op: Operator) -> bool:
     """Whether an operator promises a gradient: it has a record, or is written in operators that have."""
     takes = any(a.type.base is BaseType.TENSOR for a in op.schema.arguments)
-    return op.node is not None or (op.composite == "implicit" and takes)
+    if "random" in op.tags:  # differences of what is drawn say nothing
+        return False
+    return op.node is not None or (op.composite == "implicit" and takes and not is_declared_constant(op))
 
 
 def gradient(subject: Subject, op: Operator) -> Iterator[Outcome]:
@@ -67,7 +75,10 @@ def _differences(judge: Judge, check: Callable[..., Any], case: Case) -> None:
     function, leaves = function_of(judge, case)
     if not leaves:
         raise Skip
-    if not any(y.requires_grad for y in _results(function(*leaves))):
+    results = _results(function(*leaves))
+    if not results:  # bools or integers, which have no gradient
+        raise Skip
+    if not any(y.requires_grad for y in results):
         raise Finding(f"{call_text(judge.op, case)} loses the gradient", _program(judge, case, check))
     judge.calls += 1
     try:
@@ -91,7 +102,7 @@ def function_of(judge: Judge, case: Case) -> tuple[Callable[..., Any], list[Any]
     def function(*leaves: Any) -> Any:
         new = iter(leaves)
         assert judge.op.function is not None
-        args = [put(value, new) for value in made.args]
+        args = in_domain(judge.op, [put(value, new) for value in made.args])
         if made.written:
             args[0] = args[0].clone()
         return judge.op.function(*args, **{name: put(value, new) for name, value in made.kwargs.items()})
@@ -144,7 +155,7 @@ def _against_cpu(subject: Subject, op: Operator, area: str) -> Iterator[Outcome]
 def _gradients(judge: Judge, case: Case, twice: bool) -> list[Any]:
     """Returns the gradients of a weighted sum of a case's results, or the gradients of those."""
     function, leaves = function_of(judge, case)
-    if not leaves:
+    if not leaves or not _results(function(*leaves)):  # bools or integers have no gradient
         raise Skip
     try:
         roots = [y for y in _results(function(*leaves)) if y.requires_grad]

@@ -94,11 +94,19 @@ def _pointwise(pen: Pen) -> Iterator[Call]:
         yield tuple(tensors), more if len(one) > 1 else {}
 
 
+def _same(pen: Pen) -> Iterator[Call]:
+    """One tensor, and 1 for each number that has no default."""
+    numbers = [1 for a in pen.op.schema.positional if str(a.type) == "Scalar" and a.default is None]
+    for tensor in (pen.tensor(pen.size), pen.matrix):
+        yield (tensor, *numbers), {}
+
+
 def _reduction(pen: Pen) -> Iterator[Call]:
-    yield (pen.tensor(pen.size),), {}
-    if pen.op.schema.argument("dim") is not None:
+    dim, keepdim = pen.op.schema.argument("dim"), pen.op.schema.argument("keepdim")
+    yield (pen.tensor(pen.size), *(() if dim is None or dim.default is not None else (0,))), {}
+    if dim is not None:
         yield (pen.matrix, 0), {}
-        yield (pen.matrix, -1, True), {}
+        yield (pen.matrix, -1), {} if keepdim is None else {"keepdim": True}
         for matrix in pen.long:
             yield (matrix, -1), {}
 
@@ -108,6 +116,22 @@ def _along_a_dim(pen: Pen) -> Iterator[Call]:
         yield (pen.matrix, dim), {}
     for matrix in pen.long:
         yield (matrix, -1), {}
+
+
+def _norm(pen: Pen) -> Iterator[Call]:
+    for order in (2, 1, 3):
+        yield (pen.matrix, order, 0), {}
+
+
+def _topk(pen: Pen) -> Iterator[Call]:
+    yield (pen.matrix, 2, -1), {}
+    yield (pen.matrix, pen.rows // 2, 0, False), {}
+
+
+def _searchsorted(pen: Pen) -> Iterator[Call]:
+    if not pen.period and pen.dtype != "bool":
+        sequence = pen.tensor(30)
+        yield (sequence._replace(data=sorted(sequence.data), spelled=""), pen.tensor(pen.size)), {}
 
 
 def _view(pen: Pen) -> Iterator[Call]:
@@ -225,8 +249,8 @@ def _cross_entropy(pen: Pen) -> Iterator[Call]:
 
 
 LARGER: dict[str, Callable[[Pen], Iterator[Call]]] = {
-    "same": lambda pen: ((args, {}) for args in ((pen.tensor(pen.size),), (pen.matrix,))),
-    "broadcast": _pointwise, "write": _write, "reduction": _reduction, "max_dim": _along_a_dim,
+    "same": _same, "broadcast": _pointwise, "write": _write, "reduction": _reduction, "max_dim": _along_a_dim,
+    "norm": _norm, "topk": _topk, "searchsorted": _searchsorted,
     "dimwise": _along_a_dim, "cat": _cat, "matmul": _matmul, "linear": _linear, "index": _index,
     "input_sizes": _scatter, "sized": _sized, "eye": _counting, "arange": _counting,
     **dict.fromkeys(

@@ -98,6 +98,19 @@ BAD: dict[str, Callable[[Operator], Iterator[Bad]]] = {
     "reduction": lambda op: ((args, {}) for args in OUT_OF_RANGE if op.schema.argument("dim") is not None),
     "max_dim": _each(*OUT_OF_RANGE, (_t(0, 3), 0)),
     "dimwise": _each(*OUT_OF_RANGE),
+    "norm": _each(*((x, 2, dim) for x, dim in OUT_OF_RANGE), (_t(0, 3), math.inf, 0), (X, 2, (0, 0))),
+    "topk": _each((X, 4), (X, 3, 0), (X, -1), (X, 1, 2), (_t(), 2), (_t(), 1, 1)),
+    "searchsorted": _each((X, _t(3)), (X, _t(3, 3)), (_t(), X), (_t(2, 2, 3), X)),
+    "bincount": _each((X,), (_t(3),), (_i(1, -1),), (_i(1, 2), _t(3)), (_i(1, 2), None, -1), (_i(), X)),
+    "kthvalue": _each((X, 0), (X, 4), (X, 1, 2), (_t(0, 3), 1, 0), (_t(), 2)),
+    "median.dim": _each(*OUT_OF_RANGE, (_t(0, 3), 0)),
+    "quantile": _each((X, _t(2)), (X, X), (X, _i(0)), (X, _t(), 2), (_t(0, 3), _t())),
+    "quantile.scalar": _each((X, 1.5), (X, -0.5), (X, 0.5, 2)),
+    "diff": _each((X, -1), (X, 1, 2), (_t(),), (X, 1, -1, _t(3)), (X, 1, 0, _t(2, 2))),
+    "norm.str": _each((X, "nuc"), (X, "fro", 2)),
+    "bucketize.Tensor": _each((X, X), (X, _t())),
+    "sort.stable": lambda op: (((x,), {"stable": True, "dim": dim}) for x, dim in OUT_OF_RANGE),
+    "argsort": _each(*OUT_OF_RANGE),
     "matmul": _each((X, X), (_t(3), _t(4)), (X, _t()), (_t(2, 2, 3), _t(3, 3, 2))),
     "linear": _each((X, _t(4, 5)), (X, _t(4, 3), _t(5))),
     "reshape": _each((X, (4,)), (X, (-1, -1)), (X, (-1, 4)), (X, (-2, 3))),
@@ -179,7 +192,8 @@ def bad_calls(op: Operator) -> Iterator[Case]:
         yield Case(FAR, args, {}, "float32")
     for args, kwargs in BAD.get(op.shape or op.display_name, _each())(op):
         yield Case("a bad call", args, kwargs, "float32")
-    if op.schema.positional and op.schema.positional[0].type.is_tensor:
+    asks = any(a.default is None for a in op.schema.keyword_only)
+    if op.schema.positional and op.schema.positional[0].type.is_tensor and not asks:
         rest = [X if a.type.is_tensor else 1 for a in op.schema.positional[1:] if a.default is None]
         yield Case("no tensor", ("x", *rest), {}, "float32")
     yield from refused_dtypes(op)

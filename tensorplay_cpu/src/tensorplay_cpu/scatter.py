@@ -1,0 +1,107 @@
+"""Adding slices where an index says, over NumPy, whose ``add.at`` is slow over several dims.
+
+Three ways, each of which adds in the order of the index and keeps infinities where they are. Short slices go element
+by element through ``add.at`` over one dim, which has a fast loop; long ones go slice by slice, or, where few of them
+meet, all at once in as many rounds as slices come to one place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tensorplay_composite.arrays import Kernels, quietly
+
+_SHORT = 128
+"""Elements of a slice up to which single elements are added."""
+_ROUNDS = 8
+"""Slices for one place up to which all places are served at once."""
+
+_BLOCK = 1 << 16
+"""Elements whose places are written out at a time."""
+
+Add = Callable[[Any, int, Any, Any], None]
+
+
+@quietly
+def adding() -> Kernels:
+    """Returns ``add_slices``, in a dict as :func:`quietly` asks for it."""
+    add, add_at, arange, where = np.add, np.add.at, np.arange, np.where
+    pairs = {np.dtype("float32"): np.dtype("complex64"), np.dtype("float64"): np.dtype("complex128")}
+
+    def add_slices(self: Any, dim: int, places: Any, values: Any) -> None:
+        """Adds slices to an array.
+
+        Args:
+            self: an array in C order, which is written to.
+            dim: the slices lie along this dim.
+            places: where each goes, an array of integers of one dim.
+            values: the slices, of a shape that broadcasts to that of ``self`` with ``len(places)`` at ``dim``.
+
+        Raises:
+            IndexError: a place is out of range; nothing is written.
+            ValueError: the slices do not fit; nothing is written.
+        """
+        shape, size, count = self.shape, self.shape[dim], len(places)
+        values = np.broadcast_to(values, (*shape[:dim], count, *shape[dim + 1 :]))
+        if not count:
+            return
+        low = places.min()
+        if low < -size or places.max() >= size:
+            raise IndexError(f"an index is out of bounds for dim {dim} of size {size}")
+        if not values.size:
+            return
+        places = (where(places < 0, places + size, places) if low < 0 else places).astype("int64", copy=False)
+        outer, inner = math.prod(shape[:dim]), math.prod(shape[dim + 1 :])
+        target, values = self.reshape((outer, size, inner)), values.reshape((outer, count, inner))
+        if inner <= _SHORT:
+            one_by_one(target, places, values)
+            return
+        way = in_rounds if 1 < count <= 2 * size else slice_by_slice
+        for part, added in zip(target, values, strict=True):
+            way(part, places, added)
+
+    def one_by_one(target: Any, places: Any, values: Any) -> None:
+        twice = pairs.get(target.dtype)
+        if twice is not None and target.shape[2] % 2 == 0 and target.dtype == values.dtype:
+            target, values = (
+                target.view(twice),
+                np.ascontiguousarray(values).view(twice),
+            )  # two as one complex
+        outer, size, inner = target.shape
+        if inner > 1:
+            places = (places[:, None] * inner + arange(inner)).reshape(-1)
+        several = max(1, _BLOCK // len(places))
+        if several > 1 and outer > 1:
+            places = (arange(min(several, outer))[:, None] * (size * inner) + places).reshape(-1)
+        for start in range(0, outer, several):
+            part, added = target[start : start + several].reshape(-1), values[start : start + several].reshape(-1)
+            add_at(part, places[: len(added)], added)
+
+    def slice_by_slice(part: Any, places: Any, added: Any) -> None:
+        for place, one in zip(places.tolist(), added, strict=True):
+            row = part[place]
+            add(row, one, row)
+
+    def in_rounds(part: Any, places: Any, added: Any) -> None:
+        order = places.argsort(kind="stable")
+        places = places[order]
+        starts = np.flatnonzero(np.concatenate(([True], places[1:] != places[:-1])))
+        counts = np.diff(np.append(starts, len(places)))
+        if counts.max() > _ROUNDS:
+            slice_by_slice(part, places, added[order])
+            return
+        rows = places[starts]
+        for k in range(int(counts.max())):
+            if k:
+                more = counts > k
+                starts, rows, counts = starts[more], rows[more], counts[more]
+            part[rows] = part[rows] + added[order[starts + k]]
+
+    return {"add_slices": add_slices}
+
+
+add_slices: Add = adding()["add_slices"]
