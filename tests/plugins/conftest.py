@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -297,7 +298,9 @@ class Environment:
             [str(self.python), *map(str, arguments)],
             capture_output=True, text=True, env=env, cwd=self.elsewhere, timeout=timeout, check=False,
         )  # fmt: skip
-        return Done(done.returncode, done.stdout, done.stderr)
+        # That a backend has been loading for seconds is true of a busy machine; nothing here is about it.
+        said = re.sub(r"^tensorplay: still loading backend .*\n", "", done.stderr, flags=re.M)
+        return Done(done.returncode, done.stdout, said)
 
 
 def uv(*arguments: str | Path) -> None:
