@@ -20,11 +20,12 @@ from tensorplay_core.ops import (
     shapes_indexing,
     shapes_view,
 )
-from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of
+from tensorplay_core.ops.arguments import plan_of
 from tensorplay_core.ops.shape_checks import Shaped, as_int, as_ints, normalize_dim, normalize_dims
 from tensorplay_core.tensor.meta_array import MetaArray, like_operands, reshaped_strides
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.dtype import DType
+from tensorplay_core.types.promotion import NOT_PROMOTED
 
 Kernel = Callable[..., Any]
 Shape = tuple[int, ...]
