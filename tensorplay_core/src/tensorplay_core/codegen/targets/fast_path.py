@@ -45,7 +45,7 @@ def fast_body(
     tensors = [a for a in function.schema.positional if a.type.is_tensor]
     listed = _listed(function)
     typed = promoted(function) or tuple(tensors)
-    first = names[typed[0].name] if typed else f"{names[listed.name]}[0]"
+    first = names[typed[0].name] if listed is None or typed else f"{names[listed.name]}[0]"
     derivative = context.derivative(function)
     body = scalar_lines(function, names)
     body += [
