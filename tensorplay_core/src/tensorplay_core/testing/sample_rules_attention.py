@@ -37,7 +37,9 @@ def embedding(make: Maker) -> Iterator[Sample]:
             "negative padding", make.integers([3, 3, 0]), make.tensor((4, 3)), padding_idx=-1, smooth=False
         )
         yield make.sample("strided", make.integers([2, 0]), make.tensor((4, 3), "strided"))
+        yield make.sample("no rows", make.integers([]), make.tensor((0, 3)))
     else:
+        yield make.sample("no rows", make.tensor((0, 3)), make.integers([]), -1, False)
         yield make.sample("strided", make.tensor((4, 3), "strided"), make.integers([2, 0]), -1, False)
         yield make.sample("int32", make.tensor((4, 3)), make.integers([2, 0], "int32"), -1, False)
 
