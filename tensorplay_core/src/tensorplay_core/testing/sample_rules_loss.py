@@ -89,9 +89,10 @@ def nll_loss(make: Maker) -> Iterator[Sample]:
 
 def rows(make: Maker) -> Iterator[Sample]:
     """Logits and classes; the gradient takes one number a row first."""
+    backward = make.rule == "cross_entropy_rows_backward"
 
     def call(name: str, shape: tuple[int, int], classes: Any, *rest: Any, layout: str = "c") -> Sample:
-        grads = [make.tensor(shape[:1], argument="grad_out")] if make.name.endswith("backward") else []
+        grads = [make.tensor(shape[:1], argument="grad_out")] if backward else []
         return make.sample(name, *grads, make.tensor(shape, layout), make.integers(classes), *rest)
 
     yield call("classes", (3, 4), [1, 0, 3], -100, 0.0)
@@ -147,6 +148,7 @@ def triplet_margin_loss(make: Maker) -> Iterator[Sample]:
     yield make.sample("strided", make.tensor((4, 3), "strided"), make.tensor((4, 3)), make.tensor((4, 3)), margin=9.0)
 
 
+BY_RULE = dict.fromkeys(("cross_entropy_rows", "cross_entropy_rows_backward"), rows)
 BY_NAME = {
     **dict.fromkeys(
         (
@@ -161,7 +163,6 @@ BY_NAME = {
         ),
         pair,
     ),
-    **dict.fromkeys(("_cross_entropy", "_cross_entropy_backward"), rows),
     **dict.fromkeys(("cosine_embedding_loss", "margin_ranking_loss"), ranking),
     "gaussian_nll_loss": gaussian_nll_loss,
     "nll_loss": nll_loss,

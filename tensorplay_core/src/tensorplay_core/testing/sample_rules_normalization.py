@@ -100,9 +100,8 @@ def batch_norm(make: Maker) -> Iterator[Sample]:
     yield make.sample("evaluation, plain", make.tensor((2, 3)), *statistics)
 
 
+BY_RULE = {"standardize": standardize, "standardize_backward": standardize_backward}
 BY_NAME = {
-    "_standardize": standardize,
-    "_standardize_backward": standardize_backward,
     "batch_norm": batch_norm,
     "group_norm": group_norm,
     "instance_norm": instance_norm,
