@@ -6,7 +6,6 @@ from the table that the generator makes of the contract, and from the rules of o
 
 from __future__ import annotations
 
-import inspect
 from typing import Any, NoReturn
 
 from tensorplay_core.dispatch import devices
@@ -16,7 +15,6 @@ from tensorplay_core.dispatch.operator import Operator, Registration, location
 from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.ops import meta_kernels
 from tensorplay_core.ops._generated_meta import BY_RULE, HANDWRITTEN, LEFT_TO_COMPOSITE
-from tensorplay_core.ops.shapes import RULES
 from tensorplay_core.ops.slots import CORE
 from tensorplay_core.ops.typing_rules import holds
 from tensorplay_core.plugins.lifecycle import MANAGER
@@ -157,13 +155,6 @@ def _listen(op: Operator) -> None:
         REGISTRY.publish(added=[_registration(op, kernel)])
 
 
-def _read_by_rule(op: Operator) -> frozenset[str]:
-    """Returns the keywords that an operator's shape rule reads."""
-    rule = RULES.get(op.shape or "")
-    named = inspect.signature(rule).parameters if rule is not None else {}
-    return frozenset(a.name for a in op.schema.keyword_only if a.name in named)
-
-
 def _registration(op: Operator, kernel: meta_kernels.Kernel) -> Registration:
     registration = Registration(
         kernel,
@@ -176,5 +167,5 @@ def _registration(op: Operator, kernel: meta_kernels.Kernel) -> Registration:
     )
     registration.placeholder = True  # whoever knows an operator's shape better may say so
     if op.composite == "explicit":
-        registration.keywords = _read_by_rule(op)  # Composite serves a call that changes another, and judges its value
+        registration.keywords = frozenset()  # Composite serves a call that changes one, and judges its value
     return registration
