@@ -124,9 +124,11 @@ def _checked(op: Operator, dtype: DType) -> DType:
 
 
 def _unknown_shape(name: str) -> NoDataError:
+    of, instead = ("a bool mask", "use integer indices, whose shape is known, or tp.where, which keeps the shape.")
+    if name == "repeat_interleave.Tensor":
+        of, instead = "repeats", "give output_size, which is their sum."
     return NoDataError(
-        f"{name}: the shape of the result depends on the elements of a bool mask, and a meta tensor has none"
-        + fix("use integer indices, whose shape is known, or tp.where, which keeps the shape.")
+        f"{name}: the shape of the result depends on the elements of {of}, and a meta tensor has none" + fix(instead)
     )
 
 

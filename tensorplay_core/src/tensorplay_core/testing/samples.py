@@ -63,6 +63,9 @@ BY_RULE: dict[str, Table] = {
     **padding.BY_RULE,
     **pooling.BY_RULE,
     **arrange.BY_RULE,
+    **attention.BY_RULE,
+    **loss.BY_RULE,
+    **normalization.BY_RULE,
     **creation.BY_RULE,
     **random.BY_RULE,
 }
