@@ -122,6 +122,7 @@ def data(general: Kernels) -> Kernels:
     def index(self: Any, indices: Any) -> Any:
         last = indices[-1] if indices else None
         one = last is not None and len(indices) > 1 and last.ndim == 1 and last.dtype.kind == "i"
+        one = one and self.size > 0  # in an empty array take checks no index
         if one and all(index is None for index in indices[:-1]):  # a method that is thrice as fast as indexing
             try:
                 return self.take(last, len(indices) - 1)

@@ -70,6 +70,8 @@ def kernel_for(op: Operator, type: TensorType) -> Kernel | None:
         if step.slot != DispatchKey.Composite or registration.with_keyset:
             return None
         return _named(op, registration.function) if several else registration.function
+    if registration.circular:
+        return None  # from a slot it would call the slot again, without end; the slow path knows its way out
     if step.slot == DispatchKey.Composite or registration.level == "tensor":
         kernel = _lifted(op, type, registration, counts=step.slot == DispatchKey.Composite)
         return _as_tensors(op, kernel, type) if several else kernel
