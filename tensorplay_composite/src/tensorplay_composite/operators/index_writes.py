@@ -167,8 +167,6 @@ def scatter_reduce(
     check_scatter("scatter_reduce", _shaped(self), dim, _shaped(index), _shaped(src), reduce)
     if self.is_meta or not index.numel():
         return self.clone()
-    if self.is_meta:  # the rounds are told from the data; the result has the shape and the graph of one of them
-        return F.scatter(self, dim, index, src)
     places, values = flat_places(self, dim, index, src)
     flat = self.reshape(self.numel())
     rounds = occurrences(places)

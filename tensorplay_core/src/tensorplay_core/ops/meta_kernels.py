@@ -86,6 +86,8 @@ def derived(op: Operator) -> Kernel | None:
     plan = plan_of(op)
     if op.shape not in shapes.RULES or plan.view or op.functional is not None:
         return None
+    if op.composite == "explicit" and any(spec.required for spec in plan.keyword):
+        return None  # every call gives a keyword, and goes to Composite
     if plan.writes:
         return by_rule(op, op.shape, "self")
     if "creation" in op.tags:

@@ -77,6 +77,8 @@ def kernel_for(op: Operator, type: TensorType) -> Kernel | None:
         if views:
             return _restricting(registration.function)
         return _named(op, registration.function) if several else registration.function
+    if registration.circular:
+        return None  # from a slot it would call the slot again, without end; the slow path knows its way out
     on_tensors = step.slot == DispatchKey.Composite or registration.level == "tensor"
     if views and on_tensors:
         return None
