@@ -37,9 +37,9 @@ def test_an_unknown_operator_is_told_with_the_nearest_names(environment: Any) ->
     file = environment.site / "tensorplay_bad" / "plugin.py"
     first, second = problems(environment.sees(BAD, "bad"))
     assert first.startswith(f"ad at Bad ({file}:8")
-    assert first.endswith("): there is no operator 'ad'. Did you mean 'add' or 'rand' or 'add_'?")
+    assert first.endswith("): there is no operator 'ad'. Did you mean 'pad' or 'add' or 'rand'?")
     assert second.startswith(f"max.dimm at Bad ({file}:9")
-    assert second.endswith("): there is no operator 'max.dimm'. Did you mean 'max.dim' or 'maximum'?")
+    assert second.endswith("): there is no operator 'max.dimm'. Did you mean 'max.dim' or 'maximum' or 'var.dim'?")
 
 
 def test_a_wrong_signature_is_told_with_both_signatures(environment: Any) -> None:

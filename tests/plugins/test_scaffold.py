@@ -11,6 +11,12 @@ from typing import Any
 import pytest
 
 KINDS = ("array-module", "custom")
+GAPS = {
+    "not yet: the device has no random numbers yet",
+    "not yet: the device has no factorizations of matrices yet",
+    "not yet: views with strides of any kind are not written yet",
+}
+"""All that the one with arrays of its own may leave out."""
 SESSION = """
 import pickle
 
@@ -67,10 +73,8 @@ def test_the_demo_learns_on_a_new_backend(environment: Any, scaffold: Path) -> N
 def test_what_a_new_backend_lacks_is_what_it_declares(environment: Any, scaffold: Path) -> None:
     (row,) = [json.loads(environment.tensorplay("backends", "info", "foo", "--json").out)]
     assert row["state"] == "active" and row["fix"] == "" and row["notes"] == []
-    declared = set(
-        re.findall(r'^        "(\S+)": "', (scaffold / "src/tensorplay_foo/conformance.py").read_text(), re.M)
-    )
-    assert set(row["operators"]["missing_names"]) <= declared
+    declared = environment.gives("from tensorplay_foo.conformance import PROFILE\ngive(list(PROFILE.gaps))")
+    assert set(row["operators"]["missing_names"]) <= set(declared)
     healthy = environment.tensorplay("backends", "doctor", TENSORPLAY_BACKENDS_BLOCK="cuda")
     assert healthy.code == 0, healthy.out
 
@@ -99,4 +103,4 @@ def test_a_new_backend_with_arrays_of_its_own_passes_check(environment: Any, sca
     done = environment.module("tensorplay", "backends", "check", "foo", "--quick", "--seed", "1", "--json")
     report = json.loads(done.out)
     assert done.code == 0 and report["ok"], report["failures"]
-    assert len({gap["operator"] for gap in report["gaps"]}) <= 8
+    assert {gap["what"] for gap in report["gaps"]} <= GAPS

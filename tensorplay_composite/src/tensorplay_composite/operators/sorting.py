@@ -55,7 +55,9 @@ def _exchanged(keys: list[Tensor], width: int, step: int, descending: bool) -> l
     further = first[1] < second[1] if descending else first[1] > second[1]
     behind = F.where(first[1] == second[1], first[2] > second[2], further)
     behind = F.where(first[0] == second[0], behind, first[0] > second[0])
-    up = tensor([[i * 2 * step % (2 * width) < width] for i in range(blocks)], device=keys[0].device)
+    run = width // (2 * step)
+    turns = tensor([[True], [False]], device=keys[0].device).expand((max(blocks // (2 * run), 1), 2, run))
+    up = F.slice(turns.reshape((-1, 1)), 0, 0, blocks)
     swap = behind == up
     return [
         F.stack([F.where(swap, b, a), F.where(swap, a, b)], -2).reshape(shape)

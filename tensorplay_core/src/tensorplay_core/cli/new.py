@@ -42,11 +42,6 @@ NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 """A device's name that also makes a good name of a distribution and of a package."""
 MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 NUMPY = "numpy>=2.1"
-LACKS = {
-    "random": "the device has no random numbers yet",
-    "factorization": "the device has no factorizations of matrices yet",
-}
-"""Why an operator with a tag has no kernel in the scaffold of a device with arrays of its own."""
 PURPOSE = {
     "pyproject.toml": "the distribution and its entry points",
     "README.md": "for whoever finds it",
@@ -187,8 +182,7 @@ def project(name: str, kind: str, module: str = "numpy") -> dict[str, str]:
         "summary": f"the device {name}, with {arrays}",
         "dependencies": _dependencies(module),
         "gaps": "".join(
-            f'        "{operator}": "{reason}",\n'
-            for operator, reason in (_gaps(templates) if kind == CUSTOM else {}).items()
+            f'        "{operator}": "no kernel yet",\n' for operator in (_gaps(templates) if kind == CUSTOM else ())
         ),
     }
     return {
@@ -217,26 +211,24 @@ def _dependencies(module: str) -> str:
     return "\n".join(f'  "{line}",' for line in lines) + unknown
 
 
-def _gaps(templates: Mapping[str, str]) -> dict[str, str]:
-    """Returns what neither the templates' kernels nor Composite serve and the templates do not name, with the reason."""
+def _gaps(templates: Mapping[str, str]) -> list[str]:
+    """Returns the operators that neither the templates' kernels nor Composite serve, and that they do not name."""
     import tensorplay_core.ops.load  # noqa: F401  the operators
     from tensorplay_core.dispatch.registry import REGISTRY
 
     named = {
-        key.value
+        node.value
         for path, text in templates.items()
         if path.endswith(("/kernels.py", "/conformance.py"))
         for node in ast.walk(ast.parse(Template(text).safe_substitute(name="x", package="x", gaps="")))
-        if isinstance(node, ast.Dict)
-        for key in node.keys
-        if isinstance(key, ast.Constant)
+        if isinstance(node, ast.Constant)
     }
-    return {
-        op.display_name: next((reason for tag, reason in LACKS.items() if tag in op.tags), "no kernel yet")
+    return [
+        op.display_name
         for op in REGISTRY.operators.values()
         if op.namespace == "tp" and op.functional is None and op.composite == "none"
         if op.display_name not in named and not op.display_name.startswith("_")
-    }
+    ]
 
 
 def write(folder: Path, files: Mapping[str, str]) -> None:

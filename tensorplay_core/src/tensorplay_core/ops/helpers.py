@@ -24,6 +24,12 @@ from tensorplay_core.ops.helpers_convolution import (
 from tensorplay_core.ops.helpers_distance import (
     cdist_double_backward as cdist_double_backward,
 )
+from tensorplay_core.ops.helpers_distance import (
+    powered as powered,
+)
+from tensorplay_core.ops.helpers_distance import (
+    slopes as slopes,
+)
 from tensorplay_core.ops.helpers_dropout import (
     dropout_gradient as dropout_gradient,
 )

@@ -70,7 +70,7 @@ def check_approximation(op: str, approximate: Any) -> None:
 
 def hardtanh(op: str, self: Shaped, min_val: Any = -1, max_val: Any = 1, **keywords: Any) -> Shape:
     """The shape of ``self``; the bounds are in order, and numbers that its dtype has."""
-    if self.dtype.kind == "u" and min_val < 0:
+    if self.dtype is not None and self.dtype.kind == "u" and min_val < 0:
         raise ValueRangeError(
             f"{op}: {self.dtype.name} has no negative numbers, and min_val is {min_val!r}"
             + fix("give min_val and max_val, or convert the tensor: x.to(tp.int64).")

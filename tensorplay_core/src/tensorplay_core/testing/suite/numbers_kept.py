@@ -58,8 +58,8 @@ def _keeps(subject: Subject, op: Operator, dtype: str) -> None:
         first = 2 + again * ROUNDS * CALLS
         numbers = [(float if dtype == "float32" else int)(first + k) for k in range(ROUNDS * CALLS)]
         x = subject.tp.ones(2, dtype=getattr(subject.tp, dtype), device=subject.device)
-        for number in numbers:  # now core, which keeps some thousands, has these, and what a norm's root is made of
-            _ = x + number, x + 1 / number if dtype == "float32" else 0
+        for number in numbers:  # now core, which keeps some thousands, has these, and what formulas make of them
+            _ = x + number, x + -number, x + 1 / number if dtype == "float32" else 0
         grown = _growth(op, given, case, numbers)
         if grown <= LEAST * CALLS * APART:
             return
