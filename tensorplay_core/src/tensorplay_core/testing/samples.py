@@ -26,8 +26,9 @@ from tensorplay_core.testing import sample_rules_pooling as pooling
 from tensorplay_core.testing import sample_rules_random as random
 from tensorplay_core.testing import sample_rules_reduction as reduction
 from tensorplay_core.testing import sample_rules_sorting as sorting
+from tensorplay_core.testing.sample_domains import DOMAINS, KINDS
 from tensorplay_core.testing.sample_features import completed
-from tensorplay_core.testing.sample_maker import DOMAINS, KINDS, Described, Maker
+from tensorplay_core.testing.sample_maker import Described, Maker
 from tensorplay_core.testing.sample_specs import Domain, Named, Sample, TensorSpec
 
 __all__ = ["BY_NAME", "BY_RULE", "DOMAINS", "KINDS", "Described", "Domain", "Named", "Sample", "TensorSpec", "samples"]
