@@ -204,7 +204,7 @@ def kernels(general: Kernels) -> Kernels:
     """Returns the replacements; ``general`` serves the dtypes that they leave out."""
     rint, root = np.rint, math.sqrt(0.5)
     clip, maximum, minimum = np._core.umath.clip, np.maximum, np.minimum  # type: ignore[attr-defined]
-    erf, erfc = math.erf, math.erfc
+    error, complement = math.erf, math.erfc
     blocks = {**globals(), **vars(error_function)}
     quiet = {name: silent(value) for name, value in blocks.items() if name.endswith("_block")}
 
@@ -233,7 +233,7 @@ def kernels(general: Kernels) -> Kernels:
     def few_gelu(x: float) -> float:
         if x <= -FARTHEST:
             return -0.0
-        return x * erfc(-x * root) / 2
+        return x * complement(-x * root) / 2
 
     exact, exact_slope = blocked("gelu", 3, few_gelu, 5), blocked("gelu_slope", 3, None, 5)
     by_tanh, by_tanh_slope = blocked("tanh_gelu", 2, None), blocked("tanh_gelu_slope", 3, None)
@@ -252,6 +252,14 @@ def kernels(general: Kernels) -> Kernels:
         if approximate == "tanh" and self.dtype is SINGLE:
             return by_tanh_slope(grad_output, self)
         return general_slope(grad_output, self, approximate=approximate)
+
+    blocked_erf, blocked_erfc = blocked("erf", 3, error, 3), blocked("erfc", 3, complement, 3)
+
+    def erf(self: Any) -> Any:
+        return blocked_erf(self)
+
+    def erfc(self: Any) -> Any:
+        return blocked_erfc(self)
 
     def round(self: Any) -> Any:
         return self.copy() if self.dtype.kind in "iu" else rint(self)
@@ -286,8 +294,8 @@ def kernels(general: Kernels) -> Kernels:
         "lerp": lerp,
         "clamp": clamp,
         "signbit": np.signbit,
-        "erf": blocked("erf", 3, erf, 3),
-        "erfc": blocked("erfc", 3, erfc, 3),
+        "erf": erf,
+        "erfc": erfc,
         "gelu": gelu,
         "gelu_backward": gelu_backward,
         "logical_and": np.logical_and,

@@ -15,11 +15,13 @@ from tensorplay_composite.arrays import Kernels, quietly
 
 SMALL = 256
 """Elements below which the general kernels are faster."""
+PLAIN = tuple(np.dtype(name) for name in ("float32", "float64", "int32", "int64"))
+"""The dtypes of which NumPy finds the place of one element quickly."""
 
 
 @quietly
 def kernels(general: Kernels) -> Kernels:
-    """Returns ``sort`` and ``topk``; ``general`` serves 64 bits, complex numbers and small arrays."""
+    """Returns ``sort`` and ``topk``; ``general`` serves most of 64 bits, complex numbers and small arrays."""
     general_sort, general_topk = general["sort"], general["topk"]
     uint32, uint64, int64, single = np.dtype("uint32"), np.dtype("uint64"), np.dtype("int64"), np.dtype("float32")
     top, full, low = np.uint32(0x80000000), np.uint32(0xFFFFFFFF), np.uint64(0xFFFFFFFF)
@@ -97,10 +99,12 @@ def kernels(general: Kernels) -> Kernels:
         return np.ascontiguousarray(np.moveaxis(values, -1, dim)), np.ascontiguousarray(np.moveaxis(indices, -1, dim))
 
     def topk(self: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Any, Any]:
-        if not serves(self) or not 0 < k < self.shape[dim]:
+        if not self.ndim or self.size < SMALL or not 0 < k < self.shape[dim]:
             return general_topk(self, k, dim, largest, sorted)
-        if 8 * k < self.shape[dim] and self.dtype == single and (found := few(self, k, dim, largest)) is not None:
+        if 8 * k < self.shape[dim] and self.dtype in PLAIN and (found := few(self, k, dim, largest)) is not None:
             return found
+        if not serves(self):
+            return general_topk(self, k, dim, largest, sorted)
         rows, keys = packed(self, dim, largest)
         keys.partition(k - 1, -1)
         keys = np.ascontiguousarray(keys[..., :k])
