@@ -48,13 +48,17 @@ def moving(general: Kernels) -> Kernels:
         if not shape or 0 in shape:
             return general_roll(self, shifts, dims)
         if dims.__class__ is int:
-            dims, shifts = (dims,), (shifts if shifts.__class__ is int else shifts[0],)
+            dims = (dims,)
         if not dims:
-            (by,) = (shifts,) if shifts.__class__ is int else shifts
-            return roll(self.reshape(-1), (by,), (0,)).reshape(shape)
+            shifts = (shifts,) if shifts.__class__ is int else shifts
+            if len(shifts) != 1:
+                return general_roll(self, shifts, dims)  # which says what is wrong
+            return roll(self.reshape(-1), shifts, (0,)).reshape(shape)
         if shifts.__class__ is int:
             shifts = (shifts,)
         ndim = len(shape)
+        if len(shifts) != len(dims) or min(dims) < -ndim:
+            return general_roll(self, shifts, dims)
         steps: dict[int, int] = {}
         for dim, by in zip(dims, shifts, strict=True):
             d = dim + ndim if dim < 0 else dim

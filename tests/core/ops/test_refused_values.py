@@ -102,3 +102,50 @@ def test_a_size_that_is_no_integer_is_told():
         with pytest.raises(tp.ArgumentError, match=r"^full: size.* must be an int"):
             tp.full(size, 3.0)
     assert tp.full(2, 3.0).shape == (2,) and tp.full([], 3).shape == ()
+
+
+X, ZERO = tp.ones(2, 2), tp.tensor(1.0)
+WRONG = {
+    "a shift too many": (lambda: tp.roll(X, 1, 0), lambda: tp.roll(X, (1, 2), 0), tp.ShapeError),
+    "a shift too few": (lambda: tp.roll(X, 1, 0), lambda: tp.roll(X, 1, (0, 1)), tp.ShapeError),
+    "shifts of no dims": (lambda: tp.roll(X, 1), lambda: tp.roll(X, (1, 2)), tp.ShapeError),
+    "a dim before the first": (lambda: tp.roll(X, 1, 0), lambda: tp.roll(X, 1, -3), tp.DimError),
+    "repeats of two dims": (
+        lambda: tp.repeat_interleave(tp.tensor([1, 2])),
+        lambda: tp.repeat_interleave(tp.ones(2, 5, dtype=tp.int64)),
+        tp.ShapeError,
+    ),
+    "a system without rows": (
+        lambda: tp.linalg.solve(tp.eye(2), tp.ones(2)),
+        lambda: tp.linalg.solve(tp.ones(2, 2, 2), tp.ones(0)),
+        tp.ShapeError,
+    ),
+    "a dim twice": (lambda: tp.sum(ZERO, 0), lambda: tp.sum(ZERO, (0, 0)), tp.ShapeError),
+    "a power of 2.5": (
+        lambda: tp.linalg.matrix_power(tp.eye(2), 2),
+        lambda: tp.linalg.matrix_power(tp.eye(2), 2.5),
+        tp.ArgumentError,
+    ),
+    "no order": (lambda: tp.linalg.vector_norm(X, 2), lambda: tp.linalg.vector_norm(X, None), tp.ArgumentError),
+    "a new dim of -1": (lambda: ZERO.expand(2), lambda: ZERO.expand(-1), tp.ShapeError),
+    "an index into nothing": (
+        lambda: X[:, tp.tensor([0])],
+        lambda: tp.zeros(0, 2)[:, tp.tensor([5])],
+        tp.DimError,
+    ),
+    "a list of nothing for a number": (
+        lambda: tp.tril(X.to("meta"), 1),
+        lambda: tp.tril(X.to("meta"), (1, 1)),
+        tp.ArgumentError,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_call_is_refused_after_right_ones_too(name):
+    """When the fast path serves, which does not ask the shape rule: the kernel must find out."""
+    right, wrong, error = WRONG[name]
+    for _ in range(3):
+        right()
+    with pytest.raises(error):
+        wrong()

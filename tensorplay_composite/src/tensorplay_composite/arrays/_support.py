@@ -258,9 +258,11 @@ def check_0d(name: str, dim: int | tuple[int, ...] | list[int] | None) -> None:
     """Lets a 0-d array have the dims 0 and -1, as in PyTorch, and no other.
 
     Raises:
-        DimError: any other dim.
+        DimError: any other dim, or one of them twice.
     """
     dims = () if dim is None else (dim,) if isinstance(dim, int) else dim
+    if len(dims) > 1:
+        raise DimError(f"{name}: dims {tuple(dims)} are too many for a tensor of 0 dims; it may have one of 0 and -1")
     for one in dims:
         if one not in (0, -1):
             raise DimError(f"{name}: dim {one} is out of range for a tensor of 0 dims; 0 and -1 are allowed")

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tensorplay_composite.arrays._support import Kernels, Support, quietly
-from tensorplay_core.errors import DimError
+from tensorplay_core.errors import DimError, ShapeError
 from tensorplay_core.ops.shape_checks import Shaped
-from tensorplay_core.ops.shapes_arrange import check_repeats, window_counts
+from tensorplay_core.ops.shapes_arrange import check_repeats, roll_steps, window_counts
 from tensorplay_core.ops.shapes_scatter import check_scatter
 
 Combined = Callable[[str, Any, Any, Any], Any]
@@ -144,6 +144,7 @@ def moving(xp: Any, support: Support) -> Kernels:
     cast, int64 = support.cast, support.int64
 
     def roll(self: Any, shifts: Any, dims: Any = ()) -> Any:
+        roll_steps("roll", Shaped(tuple(self.shape)), shifts, dims)  # an array library takes one shift for many dims
         dims = (dims,) if isinstance(dims, int) else tuple(dims)
         if not self.ndim or 0 in self.shape:
             return support.copy(self)
@@ -151,6 +152,8 @@ def moving(xp: Any, support: Support) -> Kernels:
         return xp.roll(self, by[0]) if not dims else xp.roll(self, by, axis=dims)
 
     def repeat_interleave(repeats: Any, *, output_size: int | None = None) -> Any:
+        if repeats.ndim > 1:
+            raise ShapeError(f"repeat_interleave: repeats must have one dim, and has shape {tuple(repeats.shape)}")
         repeats = cast(repeats, int64)
         if repeats.shape == (0,):
             check_repeats([0], output_size)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from tensorplay_composite.arrays._support import Kernels, Support, module_name, quietly
-from tensorplay_core.errors import LinAlgError, fix
+from tensorplay_core.errors import LinAlgError, ShapeError, fix
 
 BLOCK = 64
 """Rows of a triangular system that are solved at once."""
@@ -175,6 +175,8 @@ def kernels(xp: Any, support: Support) -> Kernels:
     def linalg_solve(A: Any, B: Any, *, left: bool = True) -> Any:
         square(A)
         b, vector = columns(A, B)
+        if left and b.shape[-2:-1] != A.shape[-1:]:  # LAPACK says so too, unless there are no elements
+            raise ShapeError(f"linalg_solve: shapes {A.shape} and {B.shape} do not make a system")
         if not left:
             return copy(transposed(linalg_solve(transposed(A), transposed(b))))
         a, b = together(A, b)

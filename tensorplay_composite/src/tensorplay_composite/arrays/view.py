@@ -31,7 +31,8 @@ def sizes(xp: Any, support: Support) -> Kernels:
     def transpose(self: Any, dim0: int, dim1: int) -> Any:
         order = list(range(self.ndim))
         if not order:
-            check_0d("transpose", (dim0, dim1))
+            for dim in (dim0, dim1):
+                check_0d("transpose", dim)
         else:
             order[dim0], order[dim1] = order[dim1], order[dim0]
         return move(self, tuple(order))

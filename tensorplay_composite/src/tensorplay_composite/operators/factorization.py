@@ -14,7 +14,7 @@ from tensorplay_composite.operators.linalg import _norm, _wide, root, squared
 from tensorplay_core.errors import DimError, DTypeError, LinAlgError, ShapeError, ValueRangeError, did_you_mean, fix
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.helpers_linalg import adjoint
-from tensorplay_core.ops.shape_checks import Shaped, as_ints, normalize_dims
+from tensorplay_core.ops.shape_checks import Shaped, as_int, as_ints, normalize_dims
 from tensorplay_core.ops.shapes_factorization import solve_triangular, square
 from tensorplay_core.ops.shapes_linalg import matrices
 from tensorplay_core.tensor.tensor import Tensor
@@ -212,6 +212,7 @@ def linalg_lstsq(self: Tensor, b: Tensor, rcond: float | None = None, *, driver:
 def linalg_matrix_power(self: Tensor, n: int) -> Tensor:
     """By squaring."""
     _square("linalg_matrix_power", self)
+    n = as_int("linalg_matrix_power", n, "n")
     if n < 0:
         return linalg_matrix_power(F.linalg_inv(self), -n)
     if n == 0:

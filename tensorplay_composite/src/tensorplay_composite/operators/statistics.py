@@ -144,6 +144,8 @@ def linalg_vector_norm(
     self: Tensor, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
     """The norm of order ``ord``, of the elements cast to ``dtype``."""
+    if ord is None:  # which is 2 to norm
+        raise TypeError("linalg_vector_norm: ord must be a number, not None")
     return F.norm(self, ord, dim, keepdim) if dtype is None else norm_dtype(self, ord, dim, keepdim, dtype=dtype)
 
 

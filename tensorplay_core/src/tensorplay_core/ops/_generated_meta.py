@@ -464,6 +464,6 @@ LEFT_TO_COMPOSITE: tuple[Operator, ...] = (
     view.DSPLIT_INT,
     view.DSPLIT_ARRAY,
 )
-"""Operators that are written in others, and those that cross devices."""
+"""Operators that are written in others, those that cross devices, and those that always take a keyword."""
 WITHOUT: tuple[str, ...] = ()
 """Operators whose rules do not say what they return: a call is KernelMissing."""

@@ -45,6 +45,12 @@ KINDS = {
     **dict.fromkeys(("mean", "norm", "rand", "randn", "std", "var"), "fc"),
 }
 """Kinds of dtype that an operator takes where its kernels, rather than its record, refuse the others."""
+REFUSED = {
+    "int": frozenset({bool, float, complex, str, tuple, list}),
+    "float": frozenset({complex, str, tuple, list}),
+    "Scalar": frozenset({str, tuple, list}),
+}
+"""What is no value of a kind: no kernel uses the value here, so nothing else would fail before the slow path judges."""
 _NAMES = {"b": "bool", "u": "unsigned", "i": "integer", "f": "floating", "c": "complex"}
 
 
@@ -58,8 +64,16 @@ def by_rule(op: Operator, rule: str, result: str) -> Kernel:
             its first argument.
     """
     shape_rule, name, laid_out = shapes.RULES[rule], op.display_name, rule in ELEMENTWISE
+    numbers = [
+        (i, REFUSED[spec.kind] | (frozenset() if spec.optional else {type(None)}))
+        for i, spec in enumerate(plan_of(op).positional)
+        if spec.kind in REFUSED and not spec.is_list
+    ]
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
+        for i, refused in numbers:
+            if args[i].__class__ in refused:
+                raise TypeError(f"{name}: {args[i]!r} is no number that it takes")
         shape: Any = shape_rule(name, *map(_seen, args), **{key: _seen(value) for key, value in kwargs.items()})
         if result == "self":
             return args[0]

@@ -34,6 +34,7 @@ def test_each_record_of_our_contract_is_in_one_table(ours: CodegenContext) -> No
     left = [f for f in ours.contract.functions if f.shape is None and f.composite != "none"]
     assert {row.rpartition(".")[2] for row in found["LEFT_TO_COMPOSITE"]} == {
         "_TO_COPY",
+        *("DIV_TENSOR_MODE", "LINALG_SOLVE_TRIANGULAR", "ROUND_DECIMALS"),  # every call gives a keyword
         *(constant(f.base_name) for f in left),
     }
     assert not found["WITHOUT"]
@@ -70,11 +71,15 @@ def test_what_each_kind_of_record_gives(small: Callable[..., CodegenContext]) ->
   shape: same
 - func: shape_of_its_own(Tensor self) -> Tensor
   promote: keep
+- func: rounded(Tensor self, *, int decimals) -> Tensor
+  shape: same
+  promote: keep
+  composite: explicit
 """
     assert rows(small(records)) == {
         "BY_RULE": ['(small.POINTWISE_ONE, "same", "float")', '(small.MADE, "sized", "created")'],
         "HANDWRITTEN": ["(small.PERMUTE, kernels.permute)"],
-        "LEFT_TO_COMPOSITE": ["small.MADE_OF_OTHERS", "small.MOVED"],
+        "LEFT_TO_COMPOSITE": ["small.MADE_OF_OTHERS", "small.MOVED", "small.ROUNDED"],
         "WITHOUT": ['"tp::another_view"', '"tp::dtype_of_its_own"', '"tp::shape_of_its_own"'],
     }
 

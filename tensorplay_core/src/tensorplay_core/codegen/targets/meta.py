@@ -55,7 +55,7 @@ def generate(context: CodegenContext) -> Iterator[tuple[str, str]]:
         '"""Operator, shape rule, rule of the result\'s dtype."""',
         *_table("HANDWRITTEN", "tuple[tuple[Operator, Any], ...]", rows["handwritten"]),
         *_table("LEFT_TO_COMPOSITE", "tuple[Operator, ...]", rows["composite"]),
-        '"""Operators that are written in others, and those that cross devices."""',
+        '"""Operators that are written in others, those that cross devices, and those that always take a keyword."""',
         *_table("WITHOUT", "tuple[str, ...]", rows["none"]),
         '"""Operators whose rules do not say what they return: a call is KernelMissing."""',
     ]
