@@ -14,7 +14,7 @@ NEAR, MIDDLE, FAR = 0.84375, 1.25, 1 / 0.35
 LARGEST = 28.0
 """Beyond it ``erfc`` is 0 in float64."""
 AT_ONE = 8.45062911510467529297e-01  # erf(1) in 24 bits
-_ZERO = (
+NEAR_ZERO = (
     (
         1.28379167095512558561e-01,
         -3.25042107247001499370e-01,
@@ -31,7 +31,7 @@ _ZERO = (
         -3.96022827877536812320e-06,
     ),
 )
-_ONE = (
+NEAR_ONE = (
     (
         -2.36211856075265944077e-03,
         4.14856118683748331666e-01,
@@ -51,7 +51,7 @@ _ONE = (
         1.19844998467991074170e-02,
     ),
 )
-_NEARER = (
+NEARER = (
     (
         -9.86494403484714822705e-03,
         -6.93858572707181764372e-01,
@@ -74,7 +74,7 @@ _NEARER = (
         -6.04244152148580987438e-02,
     ),
 )
-_FARTHER = (
+FARTHER = (
     (
         -9.86494292470009928597e-03,
         -7.99283237680523006574e-01,
@@ -120,19 +120,27 @@ def _polynomial(coefficients: Sequence[float], x: Any) -> Any:
     return total
 
 
-def _ratio(of: tuple[Sequence[float], Sequence[float]], x: Any) -> Any:
+def ratio(of: tuple[Sequence[float], Sequence[float]], x: Any) -> Any:
+    """One polynomial over another, the lowest power first."""
     return _polynomial(of[0], x) / _polynomial(of[1], x)
 
 
-def _middle(size: Any) -> Any:
+def middle_part(size: Any) -> Any:
     """``erf(size) - erf(1)`` near 1."""
-    return _ratio(_ONE, size - 1)
+    return ratio(NEAR_ONE, size - 1)
 
 
 def _tail(size: Any, use: Functions) -> Any:
-    """``erfc`` from 1.25 on; the square in the exponent is that of a number with half the digits, and a rest."""
+    """``erfc`` from :data:`MIDDLE` on."""
     square = 1 / (size * size)
-    part = use.where(size < FAR, _ratio(_NEARER, square), _ratio(_FARTHER, square))
+    return tail(size, use.where(size < FAR, ratio(NEARER, square), ratio(FARTHER, square)), use)
+
+
+def tail(size: Any, part: Any, use: Functions) -> Any:
+    """``erfc`` by the ratio for that size.
+
+    The square in the exponent is that of a number with half the digits, and a rest.
+    """
     product = size * use.splitter
     high = product - (product - size)
     return use.exp(-high * high) * use.exp((high - size) * (high + size) + (part - 0.5625)) / size
@@ -166,15 +174,15 @@ def _cut(x: Any, use: Functions) -> _Pieces:
 def erf(x: Any, use: Functions) -> Any:
     """Returns the error function of real numbers."""
     cut = _cut(x, use)
-    near = cut.inner + cut.inner * _ratio(_ZERO, cut.inner * cut.inner)
-    size = use.where(cut.middle, AT_ONE + _middle(cut.one), 1 - _tail(cut.far, use))
+    near = cut.inner + cut.inner * ratio(NEAR_ZERO, cut.inner * cut.inner)
+    size = use.where(cut.middle, AT_ONE + middle_part(cut.one), 1 - _tail(cut.far, use))
     return use.where(cut.near, near, use.where(x < 0, -size, size))
 
 
 def erfc(x: Any, use: Functions) -> Any:
     """Returns ``1 - erf(x)`` of real numbers, with its digits where that is tiny."""
     cut = _cut(x, use)
-    y = cut.inner * _ratio(_ZERO, cut.inner * cut.inner)
+    y = cut.inner * ratio(NEAR_ZERO, cut.inner * cut.inner)
     near = use.where(cut.inner < 0.25, 1 - (cut.inner + y), 0.5 - (y + (cut.inner - 0.5)))
-    size = use.where(cut.middle, (1 - AT_ONE) - _middle(cut.one), _tail(cut.far, use))
+    size = use.where(cut.middle, (1 - AT_ONE) - middle_part(cut.one), _tail(cut.far, use))
     return use.where(cut.near, near, use.where(x < 0, 2 - size, size))

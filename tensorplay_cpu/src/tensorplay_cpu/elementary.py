@@ -17,14 +17,16 @@ import numpy as np
 from tensorplay_composite.arrays import Kernels, quietly
 from tensorplay_composite.arrays._support import silent
 from tensorplay_composite.arrays.activation import CUBIC, FARTHEST, SCALE
-from tensorplay_core.ops.shapes_pointwise import APPROXIMATIONS
+from tensorplay_cpu import error_function
 from tensorplay_cpu.blocks import in_blocks
+from tensorplay_cpu.error_function import DOUBLE, SHORT
 
 FEW = 24
 """Elements up to which a loop in Python is faster than the calls of NumPy that a polynomial takes."""
 NARROW = 16 * 1024
 """Elements of a block of these functions, which need more memory each than others."""
 SINGLE = np.dtype("float32")
+BLOCKED = (SINGLE, DOUBLE)
 
 
 def constants(*values: float) -> list[Any]:
@@ -203,19 +205,28 @@ def kernels(general: Kernels) -> Kernels:
     rint, root = np.rint, math.sqrt(0.5)
     clip, maximum, minimum = np._core.umath.clip, np.maximum, np.minimum  # type: ignore[attr-defined]
     erf, erfc = math.erf, math.erfc
-    quiet = {name: silent(value) for name, value in globals().items() if name.endswith("_block")}
+    blocks = {**globals(), **vars(error_function)}
+    quiet = {name: silent(value) for name, value in blocks.items() if name.endswith("_block")}
 
-    def blocked(name: str, registers: int, small: Callable[..., float] | None) -> Any:
-        function, wanted, otherwise = quiet[f"{name}_block"], [SINGLE] * registers, general.get(name)
+    def blocked(name: str, registers: int, small: Callable[..., float] | None, double: int = 0) -> Any:
+        """Returns a kernel that runs in blocks with so many registers, in float64 where ``double`` says how many."""
+        otherwise = general.get(name)
+        forms: dict[Any, tuple[Any, list[Any], int]] = {SINGLE: (quiet[f"{name}_block"], [SINGLE] * registers, NARROW)}
+        if double:
+            forms[DOUBLE] = quiet[f"{name}_double_block"], [DOUBLE] * double, SHORT
 
         def kernel(*arrays: Any) -> Any:
             first = arrays[0]
-            if first.dtype is not SINGLE:
+            dtype = first.dtype
+            if dtype not in forms:
                 return otherwise(*arrays)  # type: ignore[misc]
             if small is not None and first.size <= FEW:
-                result = np.array([small(x) for x in first.reshape(-1).tolist()], SINGLE).reshape(first.shape)
+                result = np.array([small(x) for x in first.reshape(-1).tolist()], dtype).reshape(first.shape)
                 return result if first.flags.c_contiguous else np.positive(result, out=np.positive(first))
-            return in_blocks(function, arrays, (), wanted, (SINGLE,), NARROW)[0]
+            if not any(a.ndim for a in arrays):  # the blocks choose elements, and so need a dim
+                return kernel(*[a.reshape(1) for a in arrays]).reshape(())
+            function, wanted, limit = forms[dtype]
+            return in_blocks(function, arrays, (), wanted, (dtype,), limit)[0]
 
         return kernel
 
@@ -224,19 +235,23 @@ def kernels(general: Kernels) -> Kernels:
             return -0.0
         return x * erfc(-x * root) / 2
 
-    exact, exact_slope = blocked("gelu", 3, few_gelu), blocked("gelu_slope", 3, None)
+    exact, exact_slope = blocked("gelu", 3, few_gelu, 5), blocked("gelu_slope", 3, None, 5)
     by_tanh, by_tanh_slope = blocked("tanh_gelu", 2, None), blocked("tanh_gelu_slope", 3, None)
     general_gelu, general_slope = general["gelu"], general["gelu_backward"]
 
     def gelu(self: Any, *, approximate: str = "none") -> Any:
-        if self.dtype is not SINGLE or approximate not in APPROXIMATIONS:
-            return general_gelu(self, approximate=approximate)
-        return exact(self) if approximate == "none" else by_tanh(self)
+        if approximate == "none" and self.dtype in BLOCKED:
+            return exact(self)
+        if approximate == "tanh" and self.dtype is SINGLE:
+            return by_tanh(self)
+        return general_gelu(self, approximate=approximate)
 
     def gelu_backward(grad_output: Any, self: Any, *, approximate: str = "none") -> Any:
-        if self.dtype is not SINGLE or approximate not in APPROXIMATIONS:
-            return general_slope(grad_output, self, approximate=approximate)
-        return exact_slope(grad_output, self) if approximate == "none" else by_tanh_slope(grad_output, self)
+        if approximate == "none" and self.dtype in BLOCKED:
+            return exact_slope(grad_output, self)
+        if approximate == "tanh" and self.dtype is SINGLE:
+            return by_tanh_slope(grad_output, self)
+        return general_slope(grad_output, self, approximate=approximate)
 
     def round(self: Any) -> Any:
         return self.copy() if self.dtype.kind in "iu" else rint(self)
@@ -271,8 +286,8 @@ def kernels(general: Kernels) -> Kernels:
         "lerp": lerp,
         "clamp": clamp,
         "signbit": np.signbit,
-        "erf": blocked("erf", 3, erf),
-        "erfc": blocked("erfc", 3, erfc),
+        "erf": blocked("erf", 3, erf, 3),
+        "erfc": blocked("erfc", 3, erfc, 3),
         "gelu": gelu,
         "gelu_backward": gelu_backward,
         "logical_and": np.logical_and,

@@ -16,11 +16,11 @@ import numpy as np
 
 from tensorplay_composite.arrays import Kernel
 from tensorplay_core.errors import TensorPlayError
-from tensorplay_core.ops.arguments import NOT_PROMOTED
 from tensorplay_core.ops.program_types import TypedProgram, Use, Weak, fitted, numbers_of, typed
 from tensorplay_core.ops.typing_rules import cache_key
 from tensorplay_core.types.dtype import DType, by_name
 from tensorplay_core.types.program import Number, Program
+from tensorplay_core.types.promotion import NOT_PROMOTED
 from tensorplay_cpu.blocks import in_blocks
 from tensorplay_cpu.lowering import Instruction, Line, Names, lower, place
 from tensorplay_cpu.pointwise import FEW

@@ -96,6 +96,7 @@ KINKS = {
 _STILL = "of equal elements the deviation is 0, and its gradient is said to be 0"
 _ZERO = "at a norm of 0 the slopes on its two sides differ, and the gradient is said to be 0"
 _FREE = "a divisor of 0: the variance is NaN"
+_OVERLOADS = ("", ".dim", ".correction")
 KINKS |= {
     **{(f"tp::{name}", "ties"): _SHARED for name in ("min", "amax", "amin", "aminmax", "median", "max.other")},
     **{(f"tp::{name}", "ties"): _SHARED for name in ("min.other", "norm", "norm.dtype", "linalg_vector_norm")},
@@ -113,15 +114,11 @@ KINKS |= {
         for name in names
         for sample in tried
     },
-    **{
-        (f"tp::{form}{overload}", "one value"): _STILL
-        for form in ("std", "std_mean")
-        for overload in ("", ".dim", ".correction")
-    },
+    **{(f"tp::{form}{overload}", "one value"): _STILL for form in ("std", "std_mean") for overload in _OVERLOADS},
     **{
         (f"tp::{form}{overload}", "0-d"): _FREE
         for form in ("std", "std_mean", "var", "var_mean")
-        for overload in ("", ".correction")
+        for overload in ("", ".dim", ".correction")
     },
     **{
         (f"tp::{name}", f"zeros, order {order}"): _ZERO
@@ -143,7 +140,10 @@ REPEATS |= dict.fromkeys(("tp::cosine_embedding_loss", "tp::hinge_embedding_loss
 
 NOT_FORWARD = {("tp::logit", "zeros"): "its slope at 0 and 1 is infinite"} | {
     (f"tp::{name}", "empty dim"): "the mean of nothing is NaN, and so is its tangent"
-    for name in ("mean", "nanmean", *(f"{form}.correction" for form in ("var", "std", "var_mean", "std_mean")))
+    for name in (
+        *("mean", "nanmean"),
+        *(f"{form}{overload}" for form in ("var", "std", "var_mean", "std_mean") for overload in _OVERLOADS),
+    )
 }
 """(operator, sample) to the reason why forward and reverse mode cannot be compared there."""
 

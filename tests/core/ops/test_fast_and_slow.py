@@ -71,7 +71,7 @@ def outcome(op: Any, sample: Any, device: str, mode: Any, grad: bool) -> Any:
         try:
             found = tp.autograd.grad(roots, leaves, cotangents, allow_unused=True) if leaves else ()
         except tp.AutogradError as error:
-            if not op.is_inplace:  # the in-place form of an operator whose result has no gradient says so
+            if not op.is_inplace or (op.functional or op).node is not None:  # one whose result has no gradient says so
                 raise
             return [*seen, str(error)]
         seen.append([bits(g) for g in found])

@@ -116,6 +116,8 @@ def test_out_goes_to_those_that_take_it(overloads: tuple[Operator, ...]) -> None
     two = (by_name["Tensor"], by_name["Scalar"])
     assert pick("f", two, (x, x), {"out": out}, ("Tensor",)) is out and out.tolist() == [1.0, 1.0]
     with pytest.raises(ArgumentError, match="no overload takes"):
+        pick("f", two, (x, x), {"out": out})
+    with pytest.raises(ArgumentError, match="other must be a Tensor, not int"):  # it alone takes out=
         pick("f", two, (x, 2), {"out": out}, ("Tensor",))
 
 

@@ -33,7 +33,7 @@ COMPOSITE = int(DispatchKey.Composite)
 devices.entry("cpu")  # and with it Composite
 OPERATORS = {name: op for name, op in REGISTRY.operators.items() if op.namespace == "tp"}
 FUNCTIONAL = [n for n, op in OPERATORS.items() if "(a" not in op.schema_text and "device" not in op.tags]
-RANDOM = ("rand", "randn", "randperm", "empty")
+RANDOM = [n for n, op in OPERATORS.items() if ("random" in op.tags and "nn" not in op.tags) or op.name == "empty"]
 IN_PLACE = [n for n, op in OPERATORS.items() if op.functional is not None]
 
 
@@ -177,13 +177,18 @@ def calls(op: Operator, dtype: str, count: int = 12) -> Iterator[tuple[Any, Any]
         yield here, there
 
 
-def agree(here: Any, there: Any, values: bool = True) -> None:
+def agree(here: Any, there: Any, values: bool = True, atol: float = 1e-6) -> None:
     assert type(here) is type(there)
     for a, b in zip(tensors(here), tensors(there), strict=True):
         assert (b.dtype, b.shape, str(b.device), b._array.place) == (a.dtype, a.shape, "bare:1", 1)
         assert (a._node is None) is (b._node is None)
         if values:
-            np.testing.assert_allclose(a.detach().numpy(), b.detach().cpu().numpy(), rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(a.detach().numpy(), b.detach().cpu().numpy(), rtol=1e-6, atol=atol)
+
+
+def gradients_agree(name: str, args: Any, there: Any) -> None:
+    grads = [[t.grad for t in tensors(values)] for values in (args, there)]
+    agree(*grads, atol=2e-6 if "attention" in name else 1e-6)  # whose steps round otherwise than the cpu's kernel
 
 
 def backward(results: Any) -> None:
@@ -199,22 +204,28 @@ def backward(results: Any) -> None:
 @pytest.mark.parametrize("name", FUNCTIONAL)
 def test_an_operator_gives_on_the_device_what_it_gives_on_the_cpu(name: str) -> None:
     """Values, dtypes, shapes, devices and gradients, of every sample."""
-    op = OPERATORS[name]
+    op, views = OPERATORS[name], []
     for dtype in ("float32", "int64"):
         for (args, kwargs), (there, keywords) in calls(op, dtype):
             want = packet(op)(*args, **kwargs)
+            if any(t.dtype is tp.float64 for t in tensors(want)):  # which the device does not have
+                continue
             with without_composite(op):
-                if fallbacks.refusal(op, backend_key("bare"), kwargs):  # Composite alone serves it, or takes its alpha
-                    with pytest.raises(KernelMissing, match=r"the cpu has no kernel for it(| that takes alpha) either"):
+                if fallbacks.refusal(op, backend_key("bare"), kwargs):  # Composite alone serves it, or its keywords
+                    with pytest.raises(
+                        KernelMissing, match=r"the cpu has no kernel for it(| that takes [\w, ]+) either"
+                    ):
                         packet(op)(*there, **keywords)
                     continue
                 rows()
                 got = packet(op)(*there, **keywords)
-            assert [row for row in rows() if row[1:3] == ("bare", "host")]
-            agree(want, got, values=op.name not in RANDOM)
+            views.append(not any(row[1:3] == ("bare", "host") for row in rows()))
+            assert op.composite == "implicit" or not views[-1]
+            agree(want, got, values=name not in RANDOM)
             backward(want)
             backward(got)
-            agree([t.grad for t in tensors(args)], [t.grad for t in tensors(there)])
+            gradients_agree(name, args, there)
+    assert not views or not all(views)
 
 
 @pytest.mark.parametrize("name", [n for n in FUNCTIONAL if OPERATORS[n].kernel_at(COMPOSITE) is not None])
@@ -226,16 +237,16 @@ def test_composite_serves_before_the_host_and_its_steps_fall_back(name: str) -> 
         agree(want, got)
         backward(want)
         backward(got)
-        agree([t.grad for t in tensors(args)], [t.grad for t in tensors(there)])
+        gradients_agree(name, args, there)
 
 
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_an_in_place_form_writes_what_its_operator_gives(name: str) -> None:
-    """Through core's own kernel, which computes on the host and copies; with gradients, and counted as a write."""
+    """Through core's own kernel, which computes on the host and copies; with gradients, or none, counted as a write."""
     op = OPERATORS[name]
     for dtype in ("float32", "int64"):
         for (args, kwargs), (there, keywords) in calls(op, dtype):
-            results = []
+            results, refused = [], set()
             for values, named in ((args, kwargs), (there, keywords)):
                 target = values[0] * 1
                 version = version_of(target)[0]
@@ -246,12 +257,16 @@ def test_an_in_place_form_writes_what_its_operator_gives(name: str) -> None:
                     assert version_of(target)[0] == version
                     continue
                 assert version_of(target)[0] == version + 1
-                backward(target)
+                try:
+                    backward(target)
+                except AutogradError as error:
+                    refused.add(str(error))
                 results.append([target, [t.grad for t in tensors(values)]])
             if isinstance(results[0], type):
                 assert results[1] is results[0]
             else:
                 agree(*results)
+                assert len(refused) < 2 and (not refused or op.functional.node is None)
 
 
 def test_python_numbers_0d_tensors_of_the_cpu_and_lists_stay_what_they_are() -> None:

@@ -124,7 +124,10 @@ def casts_expanded(op: Any, sample: Any) -> bool:
     expanded = [a for a in sample.args if isinstance(a, TensorSpec) and a.layout == "expanded"]
     wide = ("float32", "float64", "complex64")  # halves compute in float32
     casts = op.promote == "float" or (op.functional or op).math is not None
-    return any(op.name in ("_to_copy", "rms_norm") or (casts and a.dtype not in wide) for a in expanded)
+    return any(
+        op.display_name in ("_to_copy", "rms_norm", "round.decimals") or (casts and a.dtype not in wide)
+        for a in expanded
+    )
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -253,7 +256,7 @@ def test_what_fails_on_the_cpu_fails_with_the_same_message(name):
                 continue  # an index that has become a mask
             found = (
                 *("target has class", "out of bounds for dim", "cannot be broadcast to the indexing result"),
-                "is no row of",
+                *("is no row of", "the repeats add up to"),
             )
             if isinstance(on_cpu, tuple) and (
                 issubclass(on_cpu[0], KernelError) or any(words in on_cpu[1] for words in found)
@@ -261,11 +264,10 @@ def test_what_fails_on_the_cpu_fails_with_the_same_message(name):
                 continue  # the kernel found it in the data
             assert on_meta == on_cpu, f"{name}: {bad}"
             failed += isinstance(on_cpu, tuple)
-    assert (
-        failed
-        or op.name in ("kron", "take")
-        or all(len(sample.args) == 1 for sample in samples(op.functional or op, dtype="float32"))
-    )
+    exchanged = [
+        [a for a in one.args if not isinstance(a, bool)] for one in samples(op.functional or op, dtype="float32")
+    ]
+    assert failed or op.name in ("kron", "take") or all(len(values) == 1 for values in exchanged)
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -288,7 +290,8 @@ def test_a_dtype_that_the_cpu_refuses_is_refused(name, monkeypatch):
                 continue
             on_cpu, on_meta = (outcome(op, sample, device, layout=False) for device in ("cpu", "meta"))
             if isinstance(on_cpu, tuple):
-                assert isinstance(on_meta, tuple) and issubclass(on_meta[0], RuntimeError), f"{name}, {dtype}"
+                refused = isinstance(on_meta, tuple) and issubclass(on_meta[0], RuntimeError)
+                assert refused or on_meta == on_cpu, f"{name}, {dtype}"
                 if on_cpu[0] is tp.DTypeError:
                     assert on_meta[0] is tp.DTypeError, f"{name}, {dtype}"
             else:

@@ -85,11 +85,19 @@ def test_types_that_are_special_get_no_kernel():
         assert kernel_for(ADD, type) is None
 
 
-def test_an_implicit_operator_through_composite_gets_no_slot():
-    x = tp.ones((1, 2), requires_grad=True)
-    tp.ops.tp.split(x, 1)[0].sum().backward()  # several views, which no fast path makes
-    assert x.grad.tolist() == [[1.0, 1.0]] and F32.__dict__.get("k_split", unresolved) is unresolved
-    assert kernel_for(REGISTRY.find("split"), F32) is None
+@pytest.mark.parametrize("take", [lambda x: tp.split(x, 1, 1), lambda x: x.unbind(1), lambda x: x.chunk(2, 1)])
+def test_several_views_from_a_slot_have_gradients_and_belong_together(take):
+    for _ in range(2):  # the slow path, then the fast one
+        x = tp.ones((1, 2), requires_grad=True)
+        parts = take(x * 1)
+        (parts[0].sum() + 2 * parts[1].sum()).backward()
+        assert x.grad.tolist() == [[1.0, 2.0]]
+        with pytest.raises(tp.AutogradError, match="several"):
+            parts[0].mul_(2)
+        with tp.no_grad():
+            base = tp.ones(1, 2)
+            take(base)[1].mul_(3)
+        assert base.tolist() == [[1.0, 3.0]]
 
 
 def test_a_foreign_kernel_at_a_functional_key_keeps_calls_on_the_slow_path():

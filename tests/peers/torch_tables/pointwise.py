@@ -33,6 +33,8 @@ DIFFERENT: dict[tuple[str, str], str] = {
     ("prelu", "zeros"): "the second gradient at the kink is that of the branch taken; PyTorch's is 0",
     **{(name, "zeros"): POLE for name in ("asin", "acos", "acosh", "atanh")},
     ("celu", "zeros"): "the second gradient at the kink is that of the branch taken; PyTorch's is 0",
+    ("logit", "special values"): "the slope is NaN outside 0 to 1, infinities too, and does not change; PyTorch's does",
+    ("logit", "beyond eps"): "the slope beyond eps is 0 and stays so; PyTorch's second gradient is NaN",
     ("sinc", "special values"): "the second gradient at 0 is that of the series; PyTorch's is NaN",
     ("gelu_backward", "tails, tanh"): "the second slope of the tail keeps its digits; PyTorch's cancels",
     ("sinc", "zeros"): "the second gradient at 0 is that of the series; PyTorch's is NaN",

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tensorplay_core.errors import DTypeError, fix
-from tensorplay_core.ops.arguments import NOT_PROMOTED
 from tensorplay_core.ops.program_types import TypedProgram, Weak, fitted, numbers_of, typed
 from tensorplay_core.ops.shapes import broadcast_shapes
 from tensorplay_core.ops.typing_rules import cache_key
 from tensorplay_core.types.dtype import DType, by_name
 from tensorplay_core.types.program import Program
+from tensorplay_core.types.promotion import NOT_PROMOTED
 from tensorplay_vulkan import wgsl
 from tensorplay_vulkan.array import DTYPES, VulkanArray
 from tensorplay_vulkan.elementwise import run

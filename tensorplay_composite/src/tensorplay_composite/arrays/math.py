@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tensorplay_composite.arrays._support import Kernel, Support, dtype_name, silent
-from tensorplay_core.ops.arguments import NOT_PROMOTED
 from tensorplay_core.ops.program_types import TypedProgram, Use, Weak, fitted, numbers_of, typed
 from tensorplay_core.ops.shapes import broadcast_shapes
 from tensorplay_core.ops.typing_rules import cache_key
 from tensorplay_core.types.dtype import DType, by_name
 from tensorplay_core.types.program import Number, Program
+from tensorplay_core.types.promotion import NOT_PROMOTED
 
 KEPT = 64
 """How many plans and constants a kernel keeps: numbers that change at every call must not fill the memory."""

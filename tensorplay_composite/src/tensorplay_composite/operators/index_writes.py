@@ -53,21 +53,27 @@ def _without(shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
 
 def index_add(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
     """A copy with slices added."""
-    return index_add_(self.clone(), dim, index, source, alpha=alpha, op="index_add")
+    target, key, values = _along("index_add", self, dim, index, source)
+    values = _scaled("index_add", values, alpha)
+    if self.dtype.is_inexact:
+        return (target + F.index_backward(values, target.shape, key)).reshape(self.shape)
+    return target.clone().index_put_(key, values, True).reshape(self.shape)
 
 
-def index_add_(
-    self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1, op: str = "index_add_"
-) -> Tensor:
+def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
     """Slices added in place."""
-    target, key, values = _along(op, self, dim, index, source)
-    if alpha != 1:
-        scaled = values * alpha
-        if scaled.dtype is not self.dtype:
-            raise DTypeError(f"{op}: alpha {alpha!r} is no number of the tensor's dtype, {self.dtype.name}")
-        values = scaled
-    target.index_put_(key, values, True)
+    target, key, values = _along("index_add_", self, dim, index, source)
+    target.index_put_(key, _scaled("index_add_", values, alpha), True)
     return self
+
+
+def _scaled(op: str, values: Tensor, alpha: Any) -> Tensor:
+    if alpha == 1:
+        return values
+    scaled = values * alpha
+    if scaled.dtype is not values.dtype:
+        raise DTypeError(f"{op}: alpha {alpha!r} is no number of the tensor's dtype, {values.dtype.name}")
+    return scaled
 
 
 def index_copy(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
@@ -161,8 +167,6 @@ def scatter_reduce(
     check_scatter("scatter_reduce", _shaped(self), dim, _shaped(index), _shaped(src), reduce)
     if self.is_meta or not index.numel():
         return self.clone()
-    if self.is_meta:  # the rounds are told from the data; the result has the shape and the graph of one of them
-        return F.scatter(self, dim, index, src)
     places, values = flat_places(self, dim, index, src)
     flat = self.reshape(self.numel())
     rounds = occurrences(places)

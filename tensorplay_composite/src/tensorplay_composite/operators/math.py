@@ -11,12 +11,12 @@ from typing import Any
 
 from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.ops import _generated_functional as F
-from tensorplay_core.ops.arguments import NOT_PROMOTED
 from tensorplay_core.ops.call import call
 from tensorplay_core.ops.program_types import Use, Weak, numbers_of, typed
 from tensorplay_core.ops.shapes import broadcast_shapes
 from tensorplay_core.ops.typing_rules import scalar_tensor
 from tensorplay_core.types.program import Program
+from tensorplay_core.types.promotion import NOT_PROMOTED
 
 
 def emit(program: Program) -> Callable[..., Any]:

@@ -180,10 +180,12 @@ def median_dim(self: Tensor, dim: int, keepdim: bool = False) -> Pair:
 def quantile_scalar(
     self: Tensor, q: float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
-    """For one number."""
-    return quantile(
-        self, F.full((), q, dtype=self.dtype, device=self.device), dim, keepdim, interpolation=interpolation
-    )
+    """For one number, whose range is known without data."""
+    whole = F.full((), q, dtype=self.dtype, device=self.device)
+    if not 0 <= q <= 1:
+        _check_quantile(self, whole, interpolation)
+        raise _out_of_range()
+    return quantile(self, whole, dim, keepdim, interpolation=interpolation)
 
 
 def quantile(
@@ -239,4 +241,8 @@ def _check_quantile(self: Tensor, q: Tensor, interpolation: str) -> None:
     if interpolation not in INTERPOLATIONS:
         raise ValueRangeError(f"quantile: interpolation must be one of {INTERPOLATIONS}, and is {interpolation!r}")
     if q.numel() and not q.is_meta and not bool(((q >= 0) * (q <= 1)).all()):
-        raise ValueRangeError("quantile: q must be between 0 and 1" + fix("a percentage is divided by 100"))
+        raise _out_of_range()
+
+
+def _out_of_range() -> ValueRangeError:
+    return ValueRangeError("quantile: q must be between 0 and 1" + fix("a percentage is divided by 100"))

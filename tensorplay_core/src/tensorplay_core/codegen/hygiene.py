@@ -15,9 +15,9 @@ Build = Callable[[Mapping[str, str]], list[str]]
 """Makes the statements of a body from the text that stands for each argument."""
 
 
-LOCALS = frozenset("ctryonwv") | {f"n{i}" for i in range(64)}
+LOCALS = frozenset("actryonwvx") | {f"n{i}" for i in range(64)}
 """The locals of a fast path."""
-BUILTINS = frozenset({"AttributeError", "Exception", "len", "list", "map", "tuple", "type"})
+BUILTINS = frozenset({"AttributeError", "Exception", "any", "len", "list", "map", "tuple", "type"})
 
 
 def apart(

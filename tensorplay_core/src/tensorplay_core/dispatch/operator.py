@@ -62,10 +62,12 @@ class Registration:
         emitter: what made the kernel of its operator's ``math``; None for a handwritten one.
         casts: types that it computes in with a result of another dtype than its operator promises.
         verified: types for which the kernel has been seen to keep its operator's promises.
+        circular: the kernel has been seen to call its own operator with the same arguments.
     """
 
     __slots__ = (
         "casts",
+        "circular",
         "distribution",
         "emitter",
         "function",
@@ -119,6 +121,7 @@ class Registration:
         self.emitter: Emitter | None = None
         self.casts: set[Any] = set()
         self.verified: set[Any] = set()
+        self.circular = False
 
     @property
     def rank(self) -> tuple[bool, bool, bool, bool, int, str]:

@@ -82,7 +82,7 @@ def _embedding(weight: Tensor, indices: Tensor, padding_idx: int, scale_grad_by_
     """
     try:
         t = weight._type
-        if t is indices._type and not active.special:
+        if indices._type is t.index_type and not active.special:
             r = t.k__embedding(weight._array, indices._array, padding_idx, scale_grad_by_freq)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -98,7 +98,7 @@ def _embedding(weight: Tensor, indices: Tensor, padding_idx: int, scale_grad_by_
                 n.type = o
                 n.shape = r.shape
                 n.saved = (
-                    (indices._array, t, None, v := indices._version or version_of(indices), v[0]),
+                    (indices._array, t.index_type, None, v := indices._version or version_of(indices), v[0]),
                     weight.shape,
                     padding_idx,
                     scale_grad_by_freq,
@@ -140,7 +140,7 @@ def embedding_dense_backward(
     """
     try:
         t = grad_output._type
-        if t is indices._type and not active.special:
+        if indices._type is t.index_type and not active.special:
             r = t.k_embedding_dense_backward(
                 grad_output._array,
                 indices._array,
@@ -162,7 +162,7 @@ def embedding_dense_backward(
                 n.type = o
                 n.shape = r.shape
                 n.saved = (
-                    (indices._array, t, None, v := indices._version or version_of(indices), v[0]),
+                    (indices._array, t.index_type, None, v := indices._version or version_of(indices), v[0]),
                     padding_idx,
                     scale_grad_by_freq,
                 )

@@ -707,6 +707,11 @@ def linalg_multi_dot(tensors: Sequence[Tensor]) -> Tensor:
         tensor([3., 3.])
 
     """
+    try:
+        if len([x for x in tensors if x.__class__ is Tensor]) == len(tensors) and not active.special:
+            return tensors[0]._type.k_linalg_multi_dot(tuple(tensors))  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(LINALG_MULTI_DOT, (tensors,))  # type: ignore[no-any-return]
 
 

@@ -61,6 +61,25 @@ def index(input: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
         tensor([2, 5])
 
     """
+    try:
+        t = input._type
+        a = [None if x is None else x._array for x in indices if x is None or x._type is t.index_type]
+        if len(a) == len(indices) and not active.special:
+            r = t.k_index(input._array, a)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            y._edge = None
+            if active.inference and STATE.get().inference:
+                y._type = o.inference_twin
+            if input._edge is not None and (not active.grad_off or STATE.get().grad):
+                INDEX.node.record(y, input, tuple(indices))
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(INDEX, (input, indices))  # type: ignore[no-any-return]
 
 
@@ -73,6 +92,25 @@ def index_backward(grad: Tensor, input_sizes: Sequence[int], indices: Sequence[T
         grad: index(grad, indices)
 
     """
+    try:
+        t = grad._type
+        a = [None if x is None else x._array for x in indices if x is None or x._type is t.index_type]
+        if len(a) == len(indices) and not active.special:
+            r = t.k_index_backward(grad._array, input_sizes, a)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            y._edge = None
+            if active.inference and STATE.get().inference:
+                y._type = o.inference_twin
+            if grad._edge is not None and (not active.grad_off or STATE.get().grad):
+                INDEX_BACKWARD.node.record(y, grad, tuple(input_sizes), tuple(indices))
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(INDEX_BACKWARD, (grad, input_sizes, indices))  # type: ignore[no-any-return]
 
 
@@ -168,6 +206,15 @@ def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, a
         tensor([2., 0., 1.])
 
     """
+    try:
+        if (
+            len([x for x in indices if x is None or x.__class__ is Tensor]) == len(indices)
+            and values.__class__ is Tensor
+            and not active.special
+        ):
+            return input._type.k_index_put(input, tuple(indices), values, accumulate)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(INDEX_PUT, (input, indices, values, accumulate))  # type: ignore[no-any-return]
 
 
@@ -593,7 +640,7 @@ def scatter_reduce(
     """
     try:
         t = input._type
-        if t is index._type and t is src._type and include_self is True and not active.special:
+        if t is src._type and index._type is t.index_type and include_self is True and not active.special:
             r = t.k_scatter_reduce__two(input._array, dim, index._array, src._array, reduce)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -612,7 +659,7 @@ def scatter_reduce(
                 n.shape = r.shape
                 n.saved = (
                     (input._array, t, n0, v := input._version or version_of(input), v[0]),
-                    (index._array, t, None, v := index._version or version_of(index), v[0]),
+                    (index._array, t.index_type, None, v := index._version or version_of(index), v[0]),
                     (src._array, t, n1, v := src._version or version_of(src), v[0]),
                     (r, o, None, w, 0),
                     dim,

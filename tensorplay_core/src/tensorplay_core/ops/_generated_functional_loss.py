@@ -672,7 +672,7 @@ def _cross_entropy(input: Tensor, indices: Tensor, ignore_index: int, label_smoo
     """
     try:
         t = input._type
-        if t is indices._type and not active.special:
+        if indices._type is t.index_type and not active.special:
             r = t.k__cross_entropy(input._array, indices._array, ignore_index, label_smoothing)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -689,7 +689,7 @@ def _cross_entropy(input: Tensor, indices: Tensor, ignore_index: int, label_smoo
                 n.shape = r.shape
                 n.saved = (
                     (input._array, t, n0, v := input._version or version_of(input), v[0]),
-                    (indices._array, t, None, v := indices._version or version_of(indices), v[0]),
+                    (indices._array, t.index_type, None, v := indices._version or version_of(indices), v[0]),
                     ignore_index,
                     label_smoothing,
                 )
@@ -721,7 +721,7 @@ def _cross_entropy_backward(
     """
     try:
         t = grad_out._type
-        if t is input._type and t is indices._type and not active.special:
+        if t is input._type and indices._type is t.index_type and not active.special:
             r = t.k__cross_entropy_backward(
                 grad_out._array,
                 input._array,
@@ -746,7 +746,7 @@ def _cross_entropy_backward(
                 n.saved = (
                     (grad_out._array, t, n0, v := grad_out._version or version_of(grad_out), v[0]),
                     (input._array, t, n1, v := input._version or version_of(input), v[0]),
-                    (indices._array, t, None, v := indices._version or version_of(indices), v[0]),
+                    (indices._array, t.index_type, None, v := indices._version or version_of(indices), v[0]),
                     ignore_index,
                     label_smoothing,
                 )

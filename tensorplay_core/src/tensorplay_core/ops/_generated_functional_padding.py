@@ -278,7 +278,7 @@ def interpolate(
             return input._type.k_interpolate(  # type: ignore[no-any-return]
                 input,
                 size if size is None or size.__class__ is int else tuple(size),
-                scale_factor if scale_factor is None or scale_factor.__class__ is int else tuple(scale_factor),
+                scale_factor if scale_factor is None or scale_factor.__class__ in (int, float) else tuple(scale_factor),
                 mode,
                 align_corners,
                 recompute_scale_factor,

@@ -515,6 +515,25 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None) -> 
     """
     if axis is not None:
         dim = second_name(dim, axis, "cat", "axis", 0)
+    try:
+        t = tensors[0]._type
+        a = [x._array for x in tensors if x._type is t]
+        if len(a) == len(tensors) and not active.special:
+            r = t.k_cat(a, dim)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            y._edge = None
+            if active.inference and STATE.get().inference:
+                y._type = o.inference_twin
+            if any([x._edge for x in tensors]) and (not active.grad_off or STATE.get().grad):
+                CAT.node.record(y, tuple(tensors), dim)
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(CAT, (tensors, dim))  # type: ignore[no-any-return]
 
 
@@ -649,6 +668,11 @@ def unbind(input: Tensor, dim: int = 0, *, axis: int | None = None) -> tuple[Ten
     """
     if axis is not None:
         dim = second_name(dim, axis, "unbind", "axis", 0)
+    try:
+        if not active.special:
+            return input._type.k_unbind(input, dim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(UNBIND, (input, dim))  # type: ignore[no-any-return]
 
 
@@ -674,6 +698,11 @@ def split_with_sizes(
     """
     if axis is not None:
         dim = second_name(dim, axis, "split_with_sizes", "axis", 0)
+    try:
+        if not active.special:
+            return input._type.k_split_with_sizes(input, tuple(split_sizes), dim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(SPLIT_WITH_SIZES, (input, split_sizes, dim))  # type: ignore[no-any-return]
 
 
@@ -681,6 +710,11 @@ def _split__default(input: Tensor, split_size: int, dim: int = 0, *, axis: int |
     """``split``; see :func:`split`."""
     if axis is not None:
         dim = second_name(dim, axis, "split", "axis", 0)
+    try:
+        if not active.special:
+            return input._type.k_split(input, split_size, dim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(SPLIT, (input, split_size, dim))  # type: ignore[no-any-return]
 
 
@@ -694,6 +728,11 @@ def _split__sizes(
     """``split.sizes``; see :func:`split`."""
     if axis is not None:
         dim = second_name(dim, axis, "split", "axis", 0)
+    try:
+        if not active.special:
+            return input._type.k_split__sizes(input, tuple(split_size), dim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(SPLIT_SIZES, (input, split_size, dim))  # type: ignore[no-any-return]
 
 
@@ -741,6 +780,11 @@ def chunk(input: Tensor, chunks: int, dim: int = 0, *, axis: int | None = None) 
     """
     if axis is not None:
         dim = second_name(dim, axis, "chunk", "axis", 0)
+    try:
+        if not active.special:
+            return input._type.k_chunk(input, chunks, dim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(CHUNK, (input, chunks, dim))  # type: ignore[no-any-return]
 
 
@@ -865,6 +909,11 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None) -
     """
     if axis is not None:
         dim = second_name(dim, axis, "stack", "axis", 0)
+    try:
+        if len([x for x in tensors if x.__class__ is Tensor]) == len(tensors) and not active.special:
+            return tensors[0]._type.k_stack(tuple(tensors), dim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(STACK, (tensors, dim))  # type: ignore[no-any-return]
 
 
@@ -1490,6 +1539,11 @@ def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
                 [2, 4]])
 
     """
+    try:
+        if out is None and len([x for x in tensors if x.__class__ is Tensor]) == len(tensors) and not active.special:
+            return tensors[0]._type.k_hstack(tuple(tensors))  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(HSTACK, (tensors,), None, out)  # type: ignore[no-any-return]
 
 
@@ -1505,6 +1559,11 @@ def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
                 [3, 4]])
 
     """
+    try:
+        if out is None and len([x for x in tensors if x.__class__ is Tensor]) == len(tensors) and not active.special:
+            return tensors[0]._type.k_vstack(tuple(tensors))  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(VSTACK, (tensors,), None, out)  # type: ignore[no-any-return]
 
 
@@ -1523,6 +1582,11 @@ def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
                  [2, 4]]])
 
     """
+    try:
+        if out is None and len([x for x in tensors if x.__class__ is Tensor]) == len(tensors) and not active.special:
+            return tensors[0]._type.k_dstack(tuple(tensors))  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(DSTACK, (tensors,), None, out)  # type: ignore[no-any-return]
 
 
@@ -1538,6 +1602,11 @@ def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Ten
                 [2, 5, 6]])
 
     """
+    try:
+        if out is None and len([x for x in tensors if x.__class__ is Tensor]) == len(tensors) and not active.special:
+            return tensors[0]._type.k_column_stack(tuple(tensors))  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(COLUMN_STACK, (tensors,), None, out)  # type: ignore[no-any-return]
 
 
@@ -1551,6 +1620,11 @@ def _tensor_split__sections(
     """``tensor_split.sections``; see :func:`tensor_split`."""
     if axis is not None:
         dim = second_name(dim, axis, "tensor_split", "axis", 0)
+    try:
+        if not active.special:
+            return input._type.k_tensor_split__sections(input, sections, dim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(TENSOR_SPLIT_SECTIONS, (input, sections, dim))  # type: ignore[no-any-return]
 
 
@@ -1564,6 +1638,11 @@ def _tensor_split__indices(
     """``tensor_split.indices``; see :func:`tensor_split`."""
     if axis is not None:
         dim = second_name(dim, axis, "tensor_split", "axis", 0)
+    try:
+        if not active.special:
+            return input._type.k_tensor_split__indices(input, tuple(indices), dim)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(TENSOR_SPLIT_INDICES, (input, indices, dim))  # type: ignore[no-any-return]
 
 
@@ -1609,6 +1688,11 @@ def tensor_split(*args: Any, **kwargs: Any) -> Any:
 
 def _hsplit__int(input: Tensor, sections: int) -> tuple[Tensor, ...]:
     """``hsplit.int``; see :func:`hsplit`."""
+    try:
+        if not active.special:
+            return input._type.k_hsplit__int(input, sections)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(HSPLIT_INT, (input, sections))  # type: ignore[no-any-return]
 
 
@@ -1622,6 +1706,11 @@ def _hsplit__array(
         indices = indices_  # type: ignore[assignment]
     else:
         indices = spread(indices_, indices, "hsplit")
+    try:
+        if not active.special:
+            return input._type.k_hsplit__array(input, tuple(indices))  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(HSPLIT_ARRAY, (input, indices))  # type: ignore[no-any-return]
 
 
@@ -1659,6 +1748,11 @@ def hsplit(*args: Any, **kwargs: Any) -> Any:
 
 def _vsplit__int(input: Tensor, sections: int) -> tuple[Tensor, ...]:
     """``vsplit.int``; see :func:`vsplit`."""
+    try:
+        if not active.special:
+            return input._type.k_vsplit__int(input, sections)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(VSPLIT_INT, (input, sections))  # type: ignore[no-any-return]
 
 
@@ -1672,6 +1766,11 @@ def _vsplit__array(
         indices = indices_  # type: ignore[assignment]
     else:
         indices = spread(indices_, indices, "vsplit")
+    try:
+        if not active.special:
+            return input._type.k_vsplit__array(input, tuple(indices))  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(VSPLIT_ARRAY, (input, indices))  # type: ignore[no-any-return]
 
 
@@ -1709,6 +1808,11 @@ def vsplit(*args: Any, **kwargs: Any) -> Any:
 
 def _dsplit__int(input: Tensor, sections: int) -> tuple[Tensor, ...]:
     """``dsplit.int``; see :func:`dsplit`."""
+    try:
+        if not active.special:
+            return input._type.k_dsplit__int(input, sections)  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(DSPLIT_INT, (input, sections))  # type: ignore[no-any-return]
 
 
@@ -1722,6 +1826,11 @@ def _dsplit__array(
         indices = indices_  # type: ignore[assignment]
     else:
         indices = spread(indices_, indices, "dsplit")
+    try:
+        if not active.special:
+            return input._type.k_dsplit__array(input, tuple(indices))  # type: ignore[no-any-return]
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(DSPLIT_ARRAY, (input, indices))  # type: ignore[no-any-return]
 
 

@@ -176,6 +176,7 @@ LINALG_MULTI_DOT = operator(
     autocast="lower_precision_fp",
     tags=("linalg",),
     promises={"Composite": "linalg_multi_dot"},
+    fast=True,
 )
 LINALG_MATRIX_NORM = operator(
     "linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, "

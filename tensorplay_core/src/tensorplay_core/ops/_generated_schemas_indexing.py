@@ -11,6 +11,7 @@ INDEX = operator(
     promote="keep",
     tags=("core",),
     promises={"CPU": "index", "CUDA": "index"},
+    fast=True,
 )
 INDEX_BACKWARD = operator(
     "index_backward(Tensor grad, SymInt[] input_sizes, Tensor?[] indices) -> Tensor",
@@ -18,6 +19,7 @@ INDEX_BACKWARD = operator(
     promote="keep",
     tags=("backward",),
     promises={"CPU": "index_backward", "CUDA": "index_backward"},
+    fast=True,
 )
 SELECT_BACKWARD = operator(
     "select_backward(Tensor grad, SymInt[] input_sizes, int dim, int index) -> Tensor",
@@ -47,6 +49,7 @@ INDEX_PUT = operator(
     "index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
     composite="implicit",
     promises={"Composite": "index_put"},
+    fast=True,
 )
 INDEX_SELECT = operator(
     "index_select(Tensor self, int dim, Tensor index) -> Tensor",

@@ -76,6 +76,7 @@ CAT = operator(
     autocast="promote",
     tags=("core",),
     promises={"CPU": "cat", "CUDA": "cat"},
+    fast=True,
 )
 AS_STRIDED = operator(
     "as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
@@ -99,6 +100,7 @@ UNBIND = operator(
     promote="keep",
     tags=("core", "view"),
     promises={"CPU": "unbind", "CUDA": "unbind"},
+    fast=True,
 )
 SPLIT_WITH_SIZES = operator(
     "split_with_sizes(Tensor(a) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",
@@ -106,24 +108,28 @@ SPLIT_WITH_SIZES = operator(
     promote="keep",
     tags=("core", "view"),
     promises={"CPU": "split_with_sizes", "CUDA": "split_with_sizes"},
+    fast=True,
 )
 SPLIT = operator(
     "split(Tensor(a) self, SymInt split_size, int dim=0) -> Tensor(a)[]",
     composite="implicit",
     tags=("view",),
     promises={"Composite": "split"},
+    fast=True,
 )
 SPLIT_SIZES = operator(
     "split.sizes(Tensor(a) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]",
     composite="implicit",
     tags=("view",),
     promises={"Composite": "split_with_sizes"},
+    fast=True,
 )
 CHUNK = operator(
     "chunk(Tensor(a) self, int chunks, int dim=0) -> Tensor(a)[]",
     composite="implicit",
     tags=("view",),
     promises={"Composite": "chunk"},
+    fast=True,
 )
 NARROW = operator(
     "narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)",
@@ -165,6 +171,7 @@ STACK = operator(
     composite="implicit",
     autocast="promote",
     promises={"Composite": "stack"},
+    fast=True,
 )
 FLIP = operator(
     "flip(Tensor self, int[1] dims) -> Tensor",
@@ -305,70 +312,82 @@ HSTACK = operator(
     composite="implicit",
     autocast="promote",
     promises={"Composite": "hstack"},
+    fast=True,
 )
 VSTACK = operator(
     "vstack(Tensor[] tensors) -> Tensor",
     composite="implicit",
     autocast="promote",
     promises={"Composite": "vstack"},
+    fast=True,
 )
 DSTACK = operator(
     "dstack(Tensor[] tensors) -> Tensor",
     composite="implicit",
     autocast="promote",
     promises={"Composite": "dstack"},
+    fast=True,
 )
 COLUMN_STACK = operator(
     "column_stack(Tensor[] tensors) -> Tensor",
     composite="implicit",
     autocast="promote",
     promises={"Composite": "column_stack"},
+    fast=True,
 )
 TENSOR_SPLIT_SECTIONS = operator(
     "tensor_split.sections(Tensor(a) self, SymInt sections, int dim=0) -> Tensor(a)[]",
     composite="implicit",
     tags=("view",),
     promises={"Composite": "tensor_split"},
+    fast=True,
 )
 TENSOR_SPLIT_INDICES = operator(
     "tensor_split.indices(Tensor(a) self, SymInt[] indices, int dim=0) -> Tensor(a)[]",
     composite="implicit",
     tags=("view",),
     promises={"Composite": "tensor_split_at"},
+    fast=True,
 )
 HSPLIT_INT = operator(
     "hsplit.int(Tensor(a) self, int sections) -> Tensor(a)[]",
     composite="implicit",
     tags=("view",),
     promises={"Composite": "hsplit"},
+    fast=True,
 )
 HSPLIT_ARRAY = operator(
     "hsplit.array(Tensor(a) self, int[] indices) -> Tensor(a)[]",
     composite="implicit",
     tags=("view",),
     promises={"Composite": "hsplit"},
+    fast=True,
 )
 VSPLIT_INT = operator(
     "vsplit.int(Tensor(a) self, int sections) -> Tensor(a)[]",
     composite="implicit",
     tags=("view",),
     promises={"Composite": "vsplit"},
+    fast=True,
 )
 VSPLIT_ARRAY = operator(
     "vsplit.array(Tensor(a) self, int[] indices) -> Tensor(a)[]",
     composite="implicit",
     tags=("view",),
     promises={"Composite": "vsplit"},
+    fast=True,
 )
 DSPLIT_INT = operator(
     "dsplit.int(Tensor(a) self, int sections) -> Tensor(a)[]",
     composite="implicit",
     tags=("view",),
     promises={"Composite": "dsplit"},
+    fast=True,
 )
 DSPLIT_ARRAY = operator(
     "dsplit.array(Tensor(a) self, int[] indices) -> Tensor(a)[]",
     composite="implicit",
     tags=("view",),
     promises={"Composite": "dsplit"},
+    fast=True,
 )

@@ -19,13 +19,12 @@ from tensorplay_core.ops.shape_checks import as_int, as_ints
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import as_dtype, in_schema
+from tensorplay_core.types.promotion import NOT_PROMOTED
 
 if TYPE_CHECKING:
     from tensorplay_core.types.schema import Alias, Argument
 
 SCALARS = (bool, int, float, complex)
-NOT_PROMOTED = frozenset({"condition", "index", "indices"})
-"""Arguments that choose rather than compute: they keep their dtype, and are no numbers."""
 
 
 class Spec(NamedTuple):
@@ -51,7 +50,9 @@ class Plan:
         result_class: makes one value of several results.
         view: the result shares the memory of the first argument.
         writes: the first argument is written to.
+        several_views: the result is a list of views of the first argument.
         written: the names of all arguments that are.
+        takes_lists: there are lists of tensors among the positional ones.
         returns, returns_tensor: how many results there are; whether it is one, and a tensor.
         results: the types of the results, as text.
         returned: for each result the argument that it is, which was written to; None for a new value.
@@ -65,10 +66,12 @@ class Plan:
         self.by_name = {spec.name: spec for spec in (*self.positional, *self.keyword)}
         self.spelled = {f"{name}_": name for name in self.by_name if keyword.iskeyword(name)}
         first = schema.arguments[0] if schema.arguments else None
+        self.several_views = schema.is_multi_view
         self.writes = first is not None and first.is_write
         self.written = tuple(a.name for a in schema.arguments if a.is_write)
         self.view = first is not None and first.alias is not None and not first.is_write
         self.tensor_positions = tuple(i for i, s in enumerate(self.positional) if s.kind == "Tensor")
+        self.takes_lists = any(s.kind == "Tensor" and s.is_list for s in self.positional)
         self.returns = len(schema.returns)
         self.results = tuple(str(r.type) for r in schema.returns)
         self.returned = tuple(

@@ -27,8 +27,8 @@ from tensorplay_core.ops.kernels import check_keeps_shape
 from tensorplay_core.ops.slots import CORE
 from tensorplay_core.tensor import views as relations
 from tensorplay_core.tensor.tensor import Tensor, another, wrap
-from tensorplay_core.tensor.version import RESTRICTED, share_memory
-from tensorplay_core.tensor.views import SEVERAL, relate, taken
+from tensorplay_core.tensor.version import share_memory
+from tensorplay_core.tensor.views import relate, restrict
 
 
 def records(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -102,18 +102,10 @@ def implicit(op: Operator) -> Callable[..., Any]:
             return redispatch(op, below_autograd(keys), args, kwargs)
         result = run_composite(op, composite, keys, args, kwargs)
         if is_view and isinstance(result, (tuple, list)) and STATE.get().grad:
-            _restrict(result)
+            restrict(result)
         return result
 
     return autograd
-
-
-def _restrict(results: Iterable[Any]) -> None:
-    """Says of several views that they are the results of one call, as PyTorch does whatever they are composed of."""
-    for view in results:
-        if (how := taken(view)) is not None and not how.restricted:
-            view._view = how._replace(restricted=SEVERAL)
-            view._version[RESTRICTED] = True
 
 
 def no_formula(op: Operator) -> Callable[..., Any]:

@@ -234,6 +234,7 @@ def run_composite(
     running = _composites.get()
     again = next((one for one in running if one.mark == mark), None)
     if again is not None:
+        registration.circular = True
         if at is not None and (host := fallbacks.host_step(op, at, kwargs)) is not None:
             again.host = True
             return run_step(op, host, keys, args, kwargs)

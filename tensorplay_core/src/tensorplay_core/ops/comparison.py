@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tensorplay_core.errors import ArgumentError, fix
+from tensorplay_core.ops._generated_functional_pointwise import eq
 from tensorplay_core.ops._generated_schemas_logical import ISCLOSE
-from tensorplay_core.ops._generated_schemas_pointwise import EQ
 from tensorplay_core.ops.call import call
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 
@@ -43,7 +43,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
                 f"equal: takes two tensors, not {type(value).__name__}"
                 + fix("use == for a number, element by element.")
             )
-    return input.shape == other.shape and _all(call(EQ, (input, other)))
+    return input.shape == other.shape and _all(eq(input, other))
 
 
 def _all(mask: Tensor) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 from tensorplay_core.dispatch import devices
 from tensorplay_core.dispatch.tensor_type import intern
+from tensorplay_core.ops import direct
 from tensorplay_core.ops._generated_schemas_creation import _TO_COPY
 from tensorplay_core.ops._generated_schemas_pointwise import CONJ
 from tensorplay_core.ops.call import call
@@ -57,6 +58,10 @@ def to(
     if wanted is input.dtype and place == input.device:
         return input.clone() if copy else input
     changes = {"dtype": wanted, "device": place}
+    if input.__class__ is Tensor and direct.records(input) is False:
+        kernel = direct.kernel_on_tensors(_TO_COPY, input._type)
+        if kernel is not None:
+            return kernel(input, **changes)  # type: ignore[no-any-return]
     return call(_TO_COPY, (input,), changes)  # type: ignore[no-any-return]
 
 

@@ -23,6 +23,7 @@ from tensorplay_core.ops._generated_schemas_creation import ARANGE, EMPTY, FULL
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.arguments import python_scalar
 from tensorplay_core.ops.call import call
+from tensorplay_core.ops.frontend import created
 from tensorplay_core.ops.shape_checks import as_ints
 from tensorplay_core.ops.typing_rules import check_fits
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
@@ -197,8 +198,7 @@ def arange(
     numbers = [python_scalar(x) if not isinstance(x, TensorBase) else x.item() for x in (start, end, step)]
     if any(n is None for n in numbers):
         raise ArgumentError(f"arange: takes numbers, not {start!r}, {end!r}, {step!r}")
-    result: Tensor = call(ARANGE, tuple(numbers), {"dtype": dtype, "device": device})
-    return result.requires_grad_() if requires_grad else result
+    return created(ARANGE, tuple(numbers), {"dtype": dtype, "device": device}, requires_grad)
 
 
 def scalar_tensor(
@@ -241,8 +241,7 @@ def full(
     if dtype is not None:
         dtype = as_dtype(dtype)
         check_fits("full", value, dtype)
-    result: Tensor = call(FULL, (as_ints("full", size, "size"), value), {"dtype": dtype, "device": device})
-    return result.requires_grad_() if requires_grad else result
+    return created(FULL, (as_ints("full", size, "size"), value), {"dtype": dtype, "device": device}, requires_grad)
 
 
 def full_like(

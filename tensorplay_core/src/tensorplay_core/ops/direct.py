@@ -11,13 +11,13 @@ from typing import Any
 
 from tensorplay_core.dispatch import active
 from tensorplay_core.dispatch.context import STATE
-from tensorplay_core.dispatch.keys import PAGE
+from tensorplay_core.dispatch.keys import PAGE, DispatchKey
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.resolution import at_key
 from tensorplay_core.dispatch.tensor_type import TensorType
 from tensorplay_core.ops import kernels
 from tensorplay_core.ops.arguments import normalise
-from tensorplay_core.ops.slots import has_only_default_layers
+from tensorplay_core.ops.slots import CORE, has_only_default_layers
 from tensorplay_core.tensor.tensor import Tensor, wrap
 from tensorplay_core.tensor.views import root_of
 
@@ -47,6 +47,37 @@ def kernel(op: Operator, type: TensorType) -> Kernel | None:
     function: Kernel = registration.function
     _found[op, type] = generation, function
     return function
+
+
+def kernel_on_tensors(op: Operator, type: TensorType) -> Kernel | None:
+    """Returns the Composite kernel of core that serves an operator for a type; None where the call must decide."""
+    known = _found.get((op, type))
+    if known is not None and known[0] == op.generation:
+        return known[1]
+    generation = op.generation
+    step = at_key(op, PAGE * type.page + type.key)
+    registration = step.registration
+    if type.special or registration is None or step.slot != DispatchKey.Composite or registration.owner != CORE:
+        return None
+    if not has_only_default_layers(op, type.page):
+        return None
+    function: Kernel = registration.function
+    _found[op, type] = generation, function
+    return function
+
+
+def plain(op: Operator, x: Tensor, other: Tensor, *values: Any) -> Tensor | None:
+    """Returns what an operator's kernel makes of two tensors of one type, which its result has; else None.
+
+    The kernel must refuse what the shape rule refuses, whatever it raises.
+    """
+    if not (x.__class__ is other.__class__ is Tensor and x._type is other._type and unrecorded(x, other)):
+        return None
+    try:
+        function = kernel(op, x._type)
+        return None if function is None else wrap(x._type.as_array(function(x._array, other._array, *values)), x._type)
+    except Exception:  # the call says it properly
+        return None
 
 
 def created(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:

@@ -12,11 +12,11 @@ from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.tensor_type import TensorType, unresolved
 from tensorplay_core.ops import slots
-from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of, tensors_in
+from tensorplay_core.ops.arguments import plan_of, tensors_in
 from tensorplay_core.ops.explain_road import has_node
 from tensorplay_core.tensor.tensor import TensorBase
+from tensorplay_core.types.promotion import NOT_PROMOTED
 
-_CONDITIONS = frozenset({"condition"})  # what the generated functions compare with the bool type, as codegen does
 _SPECIAL = "sparse tensors and wrappers always take the slow path"
 
 
@@ -33,7 +33,7 @@ def fast_path(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], given
     reason = reason or (_write(op, args) if op.functional is not None else _nodes(op, args)) or _types(op, args)
     if reason:
         return False, reason
-    type = next(a for a in args if isinstance(a, TensorBase))._type
+    type = next(tensors_in(args, {}))._type
     if slots.kernel_for(op, type) is None:
         return False, "the type's slot stays empty: the kernel, or a layer above it, is not one that a slot can hold"
     if type.__dict__.get(op.slot) is unresolved:
@@ -73,7 +73,7 @@ def _numbers(op: Operator, given: tuple[Any, ...]) -> str:
     chooses = any(spec.name in NOT_PROMOTED for spec in plan.positional)
     for place, i in enumerate(plan.tensor_positions):
         value = given[i] if i < len(given) else None
-        if value is None or isinstance(value, TensorBase):
+        if value is None or isinstance(value, (TensorBase, tuple, list)):
             continue
         if (place == 0 and not chooses) or op.shape not in BROADCASTING:
             return f"{plan.positional[i].name} is a number, not a tensor"
@@ -93,11 +93,15 @@ def _changed(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str
 
 def _types(op: Operator, args: tuple[Any, ...]) -> str:
     plan = plan_of(op)
-    found = [(plan.positional[i].name, args[i]) for i in plan.tensor_positions]
+    found = [
+        (plan.positional[i].name, value)
+        for i in plan.tensor_positions
+        for value in (args[i] if isinstance(args[i], (tuple, list)) else (args[i],))
+    ]
     found = [(name, value) for name, value in found if isinstance(value, TensorBase)]  # the others are None
     if op.composite == "implicit":
         return _SPECIAL if found[0][1]._type.special else ""
-    typed = [(name, value._type) for name, value in found if name not in _CONDITIONS] or [
+    typed = [(name, value._type) for name, value in found if name not in NOT_PROMOTED] or [
         (name, value._type) for name, value in found
     ]
     name, first = typed[0]
@@ -105,8 +109,9 @@ def _types(op: Operator, args: tuple[Any, ...]) -> str:
         if type is not first:
             return f"{name} and {other} are of different types: {_kind(first)} and {_kind(type)}"
     for other, value in found:
-        if other in _CONDITIONS and value._type is not first.bool_type:
-            return f"{other} is {_kind(value._type)}, not the bool of {name}'s device"
+        wanted = getattr(first, NOT_PROMOTED[other]) if other in NOT_PROMOTED else value._type
+        if value._type is not wanted:
+            return f"{other} is {_kind(value._type)}, not the {wanted.dtype.name} of {name}'s device"
     return _SPECIAL if first.special else ""
 
 

@@ -42,7 +42,7 @@ def scatter_reduce_backward(
     if not index.numel():
         return grad, src.new_zeros(src.shape)
     dim = normalize_dim("scatter_reduce", dim, self.ndim)
-    if reduce == "prod":
+    if reduce == "prod" and not self.is_meta:  # its rounds are told from the data; its shapes are those of a sum
         return _prod_backward(grad, self, dim, index, src, include_self)
     if reduce in ("amax", "amin"):
         return _extreme_backward(grad, self, dim, index, src, include_self, result)

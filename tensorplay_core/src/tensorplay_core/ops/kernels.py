@@ -23,7 +23,7 @@ from tensorplay_core.errors import (
     fix,
 )
 from tensorplay_core.ops import rebinding, typing_rules
-from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of, tensors_in, written_tensors
+from tensorplay_core.ops.arguments import plan_of, tensors_in, written_tensors
 from tensorplay_core.ops.first_call import Watched, failed, is_a_kernels_own
 from tensorplay_core.ops.generators import Generator, source_of
 from tensorplay_core.ops.results import CATEGORY, arguments_returned, broken, each_shape, wrap_results
@@ -33,6 +33,7 @@ from tensorplay_core.tensor.version import Version
 from tensorplay_core.tensor.views import bump
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import DType
+from tensorplay_core.types.promotion import NOT_PROMOTED
 
 COUNTS = frozenset({"randint", "randperm", "tril_indices", "triu_indices"})
 """Creation operators that make integers, whatever numbers they are given."""
@@ -70,7 +71,7 @@ def run(op: Operator, registration: Registration, args: tuple[Any, ...], kwargs:
     if registration.emitter is not None:
         asks = _check_numbers(op, compute, args, kwargs)
     # A kernel that the fast path may call is trusted here too, once it has been checked for this type.
-    trusted = not asks and op.fast and compute in registration.verified and not plan.written
+    trusted = not asks and op.fast and compute in registration.verified and not (plan.written or plan.several_views)
     shape = None if trusted else expected_shape(op, args, kwargs)
     arrays = to_arrays(op, args, compute)
     native = native_keywords(op, kwargs, compute)

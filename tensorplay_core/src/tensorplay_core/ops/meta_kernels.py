@@ -20,11 +20,12 @@ from tensorplay_core.ops import (
     shapes_indexing,
     shapes_view,
 )
-from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of
+from tensorplay_core.ops.arguments import plan_of
 from tensorplay_core.ops.shape_checks import Shaped, as_int, as_ints, normalize_dim, normalize_dims
 from tensorplay_core.tensor.meta_array import MetaArray, like_operands, reshaped_strides
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.dtype import DType
+from tensorplay_core.types.promotion import NOT_PROMOTED
 
 Kernel = Callable[..., Any]
 Shape = tuple[int, ...]
@@ -85,6 +86,8 @@ def derived(op: Operator) -> Kernel | None:
     plan = plan_of(op)
     if op.shape not in shapes.RULES or plan.view or op.functional is not None:
         return None
+    if op.composite == "explicit" and any(spec.required for spec in plan.keyword):
+        return None  # every call gives a keyword, and goes to Composite
     if plan.writes:
         return by_rule(op, op.shape, "self")
     if "creation" in op.tags:
@@ -123,9 +126,11 @@ def _checked(op: Operator, dtype: DType) -> DType:
 
 
 def _unknown_shape(name: str) -> NoDataError:
+    of, instead = ("a bool mask", "use integer indices, whose shape is known, or tp.where, which keeps the shape.")
+    if name == "repeat_interleave.Tensor":
+        of, instead = "repeats", "give output_size, which is their sum."
     return NoDataError(
-        f"{name}: the shape of the result depends on the elements of a bool mask, and a meta tensor has none"
-        + fix("use integer indices, whose shape is known, or tp.where, which keeps the shape.")
+        f"{name}: the shape of the result depends on the elements of {of}, and a meta tensor has none" + fix(instead)
     )
 
 

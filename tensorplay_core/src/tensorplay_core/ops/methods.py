@@ -10,12 +10,11 @@ from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops._generated_schemas_creation import EMPTY, FULL
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.arguments import python_scalar
-from tensorplay_core.ops.call import call
 from tensorplay_core.ops.comparison import allclose, equal
 from tensorplay_core.ops.conversion import conj, to
 from tensorplay_core.ops.creation import _rebuild, tensor
 from tensorplay_core.ops.exchange import dlpack, dlpack_device
-from tensorplay_core.ops.frontend import spread
+from tensorplay_core.ops.frontend import created, spread
 from tensorplay_core.ops.indexing import _getitem, _setitem, nonzero
 from tensorplay_core.ops.typing_rules import check_fits
 from tensorplay_core.ops.uniqueness import unique, unique_consecutive
@@ -168,13 +167,13 @@ class OperatorMethods(TensorBase):
         dtype = self.dtype if dtype is None else as_dtype(dtype)
         check_fits("new_full", fill_value, dtype)
         place = self.device if device is None else device
-        return call(FULL, (tuple(size), fill_value), {"dtype": dtype, "device": place})  # type: ignore[no-any-return]
+        return created(FULL, (tuple(size), fill_value), {"dtype": dtype, "device": place}, False)
 
     def new_empty(self: Any, *size: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
         """Returns a tensor of this tensor's dtype and device whose elements are not set."""
         place = self.device if device is None else device
         settings = {"dtype": self.dtype if dtype is None else as_dtype(dtype), "device": place}
-        return call(EMPTY, (tuple(spread(size, None, "new_empty")),), settings)  # type: ignore[no-any-return]
+        return created(EMPTY, (tuple(spread(size, None, "new_empty")),), settings, False)
 
     def new_zeros(self: Any, *size: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
         """Returns zeros of this tensor's dtype and device."""

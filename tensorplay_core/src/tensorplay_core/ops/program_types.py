@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.errors import DTypeError, TensorPlayError, ValueRangeError, fix
-from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of
+from tensorplay_core.ops.arguments import plan_of
 from tensorplay_core.ops.typing_rules import compute_dtype, holds, wrapped_integer
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.dtype import DType
 from tensorplay_core.types.program import Number, Operand, Program, Step
-from tensorplay_core.types.promotion import promote, with_scalar
+from tensorplay_core.types.promotion import NOT_PROMOTED, promote, with_scalar
 
 LARGEST = {"float32": 3.4028235677973366e38, "float64": math.inf}
 """The smallest number that rounds to infinity in a dtype."""

@@ -18,9 +18,12 @@ from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.dispatch.resolution import at_key
 from tensorplay_core.dispatch.tensor_type import TensorType, unresolved
 from tensorplay_core.ops import kernels, typing_rules
-from tensorplay_core.ops.arguments import NOT_PROMOTED, plan_of
-from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
+from tensorplay_core.ops.arguments import plan_of, tensors_in
+from tensorplay_core.tensor.tensor import Tensor, wrap
+from tensorplay_core.tensor.version import version_of
+from tensorplay_core.tensor.views import relate, restrict
 from tensorplay_core.types.dtype import by_name
+from tensorplay_core.types.promotion import NOT_PROMOTED
 
 CORE = "tensorplay-core"
 Kernel = Callable[..., Any]
@@ -35,15 +38,14 @@ def offer(op: Operator, args: tuple[Any, ...], generation: int) -> None:
         generation: of the operator's table before the call; a table that changed since makes the offer void.
     """
     positional = plan_of(op).positional
-    tensors = [v for i, v in enumerate(args) if isinstance(v, TensorBase) and positional[i].name not in NOT_PROMOTED]
+    typed = tuple([v for v, spec in zip(args, positional, strict=True) if spec.name not in NOT_PROMOTED])
+    tensors = [*tensors_in(typed, {})]
     if not tensors:
         return
     type = tensors[0]._type
     if type.__dict__.get(op.slot) is not unresolved:
         return
     if op.composite != "implicit" and any(t._type is not type for t in tensors[1:]):
-        return
-    if any(v.__class__ is tuple and v and isinstance(v[0], TensorBase) for v in args):
         return
     with REGISTRY.lock:
         if op.generation == generation and (kernel := kernel_for(op, type)) is not None:
@@ -54,7 +56,10 @@ def kernel_for(op: Operator, type: TensorType) -> Kernel | None:
     """Returns what a type's slot may hold: a kernel on raw arrays, or None where every call takes the slow path."""
     decomposes = op.composite == "implicit"
     several = plan_of(op).returns > 1
-    if not op.fast or type.special or (typing_rules.result_type(op, type) is None and not (decomposes or several)):
+    if not op.fast or type.special:
+        return None
+    views = plan_of(op).several_views
+    if typing_rules.result_type(op, type) is None and not (decomposes or several or views):
         return None
     if (plan_of(op).view and type.rebinds) or (plan_of(op).writes and not type.mutable):
         return None  # the slow path knows what belongs together, and gives tensors other arrays
@@ -69,8 +74,17 @@ def kernel_for(op: Operator, type: TensorType) -> Kernel | None:
     if decomposes:  # the slot holds the Composite kernel itself, which takes tensors
         if step.slot != DispatchKey.Composite or registration.with_keyset:
             return None
+        if views:
+            return _restricting(registration.function)
         return _named(op, registration.function) if several else registration.function
-    if step.slot == DispatchKey.Composite or registration.level == "tensor":
+    if registration.circular:
+        return None  # from a slot it would call the slot again, without end; the slow path knows its way out
+    on_tensors = step.slot == DispatchKey.Composite or registration.level == "tensor"
+    if views and on_tensors:
+        return None
+    if plan_of(op).takes_lists and (on_tensors or typing_rules.compute_dtype(op, type.dtype) is not type.dtype):
+        return None  # no adapter looks into lists
+    if on_tensors:
         kernel = _lifted(op, type, registration, counts=step.slot == DispatchKey.Composite)
         return _as_tensors(op, kernel, type) if several else kernel
     if registration.emitter is not None:
@@ -79,6 +93,8 @@ def kernel_for(op: Operator, type: TensorType) -> Kernel | None:
         if not program_types.takes_any_number(op, type.dtype):
             return None
     kernel = adapted(op, registration, type)
+    if views:
+        return None if type.several else _taking_views(op, kernel)
     return _as_tensors(op, kernel, type) if several else kernel
 
 
@@ -151,7 +167,8 @@ def _on_device(kernel: Kernel, type: TensorType) -> Kernel:
 
 def _cast_before(op: Operator, kernel: Kernel, compute: TensorType) -> Kernel:
     cast, native = compute.api.cast, compute.native
-    positions = frozenset(i for i in plan_of(op).tensor_positions)
+    plan = plan_of(op)
+    positions = frozenset(i for i in plan.tensor_positions if plan.positional[i].name not in NOT_PROMOTED)
 
     def cast_before(*args: Any) -> Any:
         return kernel(*[cast(a, native) if i in positions and a is not None else a for i, a in enumerate(args)])
@@ -201,6 +218,41 @@ def _as_tensors(op: Operator, kernel: Kernel, type: TensorType) -> Kernel:
     return as_tensors
 
 
+def _restricting(kernel: Kernel) -> Kernel:
+    """Returns a Composite kernel after which its several views are known to be the results of one call."""
+
+    def restricting(*args: Any) -> Any:
+        result = kernel(*args)
+        if not active.grad_off or STATE.get().grad:
+            restrict(result)
+        return result
+
+    return restricting
+
+
+def _taking_views(op: Operator, kernel: Kernel) -> Kernel:
+    """Returns what takes several views of a tensor at once, by a kernel that gives their arrays."""
+
+    def taking_views(base: Tensor, *args: Any) -> tuple[Tensor, ...]:
+        type = base._type
+        kernels.expected_shape(op, (base, *args), {})  # what it refuses, a kernel that slices may take
+        parts = []
+        for array in kernel(base._array, *args):
+            y = Tensor()
+            y._array = array
+            y._type = type
+            y._edge = None
+            y._version = version_of(base)
+            relate(base, y, op, args, several=True)
+            parts.append(y)
+        result = tuple(parts)
+        if base._edge is not None and (not active.grad_off or STATE.get().grad):
+            op.node.record(result, base, *args)
+        return result
+
+    return taking_views
+
+
 def _lifted(
     op: Operator, type: TensorType, registration: Registration | None = None, *, counts: bool = False
 ) -> Kernel:
@@ -216,7 +268,7 @@ def _lifted(
     from tensorplay_core.ops.call import run
 
     keys = KeySet(1 << type.key, type.page)
-    positions = frozenset(plan_of(op).tensor_positions)
+    types = _types_of_arguments(op, type)
     copy, key = type.api.copy, PAGE * type.page + type.key
     writes, several = plan_of(op).writes, plan_of(op).returns > 1
     itself = None
@@ -225,7 +277,7 @@ def _lifted(
         counts = counts and registration.owner != CORE
 
     def lifted(*args: Any) -> Any:
-        tensors = tuple([wrap(a, type) if i in positions and a is not None else a for i, a in enumerate(args)])
+        tensors = tuple([a if (t := types.get(i)) is None or a is None else wrap(a, t) for i, a in enumerate(args)])
         if itself is None:
             with exclude(AUTOGRAD):
                 found = run(op, keys, tensors, {})
@@ -239,3 +291,10 @@ def _lifted(
         return copy(result) if not writes and any(result is a for a in args) else result
 
     return lifted
+
+
+def _types_of_arguments(op: Operator, type: TensorType) -> dict[int, TensorType]:
+    """Returns the type that each tensor argument has on the fast path, by its place."""
+    plan = plan_of(op)
+    chosen = {i: NOT_PROMOTED.get(plan.positional[i].name) for i in plan.tensor_positions}
+    return {i: type if attribute is None else getattr(type, attribute) for i, attribute in chosen.items()}

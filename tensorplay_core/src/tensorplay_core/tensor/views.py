@@ -8,7 +8,7 @@ looked at again, so that writing to each of n views costs n steps and not n * n.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
@@ -141,6 +141,14 @@ def taken(tensor: TensorBase) -> Taken | None:
     """Returns how a view was taken; None for a tensor that is none."""
     known = getattr(tensor, "_view", None)
     return known if known is None or known.__class__ is Taken else Taken(known[0], known[1], known[2:])
+
+
+def restrict(results: Iterable[Any]) -> None:
+    """Says of several views that they are the results of one call, as PyTorch does whatever they are composed of."""
+    for view in results:
+        if (how := taken(view)) is not None and not how.restricted:
+            view._view = how._replace(restricted=SEVERAL)
+            view._version[RESTRICTED] = True
 
 
 def root_of(tensor: TensorBase) -> TensorBase:

@@ -59,8 +59,8 @@ def is_differentiable(op: Operator) -> bool:
 
 
 def is_declared_constant(op: Operator) -> bool:
-    """Whether an operator says that none of its results has a gradient."""
-    return op.differentiable is not None and not any(op.differentiable)
+    """Whether an operator says that none of its results has a gradient; an in-place variant refuses instead."""
+    return op.functional is None and op.differentiable is not None and not any(op.differentiable)
 
 
 def inexact(values: Any) -> Iterator[Tensor]:

@@ -54,8 +54,7 @@ def completed(op: Described, found: Iterable[Sample]) -> Iterator[Sample]:
     if basis is None:
         return
     if "strided" not in seen and op.schema.name not in OF_MEMORY:
-        gaps = _changed(basis, lambda spec: spec._replace(layout="strided") if spec.shape else spec)
-        yield gaps._replace(name="gaps in memory")
+        yield _changed(basis, _spread)._replace(name="gaps in memory")
     if not {"ties", "zeros"} <= seen:
         yield _changed(basis, _tied)._replace(name="equal elements and zeros", smooth=False)
 
@@ -63,6 +62,11 @@ def completed(op: Described, found: Iterable[Sample]) -> Iterator[Sample]:
 def _size(sample: Sample | None) -> int:
     sizes = [math.prod(spec.shape) for spec in specs(sample.args) if _is_inexact(spec)] if sample is not None else []
     return max(sizes, default=0)
+
+
+def _spread(spec: TensorSpec) -> TensorSpec:
+    """Returns a tensor with gaps between its rows; one row alone has none."""
+    return spec._replace(layout="strided") if spec.shape and spec.shape[0] > 1 else spec
 
 
 def _tied(spec: TensorSpec) -> TensorSpec:

@@ -12,18 +12,10 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from tensorplay_core.errors import ArgumentError
-from tensorplay_core.testing import sample_domains
+from tensorplay_core.testing.sample_domains import DOMAINS, KINDS
 from tensorplay_core.testing.sample_specs import (
     ANY,
-    BASE,
-    COUNTED,
-    EVEN,
-    EXPONENT,
-    NEAR_ONE,
-    ODD,
-    POSITIVE,
     PYTHON,
-    Domain,
     Named,
     Sample,
     TensorSpec,
@@ -49,77 +41,6 @@ class Described(Protocol):
     def tags(self) -> tuple[str, ...]:
         """Its labels."""
 
-
-# Where an operator is defined, by operator and argument; everywhere else any value but 0 is fine.
-DOMAINS: dict[str, dict[str, Domain]] = {
-    "log": {"self": POSITIVE},
-    "log1p": {"self": POSITIVE},
-    "maximum": {"self": EVEN, "other": ODD},
-    "minimum": {"self": EVEN, "other": ODD},
-    "sqrt": {"self": POSITIVE},
-    "rsqrt": {"self": POSITIVE},
-    "_binary_cross_entropy": {"self": Domain((1, 7))},
-    "margin_ranking_loss": {"input1": EVEN, "input2": ODD},
-    **{name: {"self": EVEN, "target": ODD} for name in ("huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss")},
-    "hardsigmoid": {"self": ODD},  # kinks at -3 and 3
-    "hardswish": {"self": ODD},
-    "_cdist_backward": {"x1": EVEN, "x2": ODD, "cdist": POSITIVE},
-    "cdist": {"x1": EVEN, "x2": ODD},
-    "pairwise_distance": {"x1": EVEN, "x2": ODD},
-    "pow": {"self": BASE, "exponent": EXPONENT},
-    **sample_domains.DOMAINS,
-    "max": {"self": EVEN, "other": ODD},
-    "min": {"self": EVEN, "other": ODD},
-    "cumprod": {"self": NEAR_ONE},
-    "prod": {"self": NEAR_ONE},
-    "bincount": {"self": COUNTED},
-}
-
-# The kinds of dtype an operator takes: b bool, u unsigned, i signed, f floating, c complex; all where it is not listed.
-KINDS: dict[str, str] = {
-    **dict.fromkeys(("cross_entropy", "log_softmax", "rand", "randn", "softmax"), "f"),
-    "mean": "fc",
-    **sample_domains.KINDS,
-    **dict.fromkeys(("linalg_vector_norm", "mean", "nanmean", "norm", "std", "std_mean", "var", "var_mean"), "fc"),
-    "quantile": "f",
-    "bincount": "ui",
-    **dict.fromkeys(("linalg_matrix_norm", "linalg_norm"), "fc"),
-    "normalize": "fc",
-    **dict.fromkeys(("_cdist_backward", "cdist", "cosine_similarity", "pairwise_distance"), "f"),
-    **{
-        f"{name}avg_pool{n}d{rest}": "fc" for n in (1, 2, 3) for name in ("", "adaptive_") for rest in ("", "_backward")
-    },
-    "col2im": "uifc",
-    **dict.fromkeys(("max_pool1d", "max_pool1d_with_indices"), "uif"),
-    **{f"{name}{n}d": "uifc" for n in (1, 2, 3) for name in ("conv", "conv_transpose")},
-    **dict.fromkeys(("dropout", "dropout1d", "dropout2d", "dropout3d", "embedding_dense_backward", "mean"), "fc"),
-    **dict.fromkeys(("native_dropout", "native_dropout_backward"), "fc"),
-    **dict.fromkeys(("_attention", "_attention_backward", "alpha_dropout", "scaled_dot_product_attention"), "f"),
-    "one_hot": "ui",
-    **dict.fromkeys(
-        (
-            *("_standardize", "_standardize_backward", "batch_norm", "group_norm", "instance_norm"),
-            *(
-                "_cross_entropy",
-                "_cross_entropy_backward",
-                "binary_cross_entropy",
-                "binary_cross_entropy_with_logits",
-            ),
-            *("cosine_embedding_loss", "gaussian_nll_loss", "hinge_embedding_loss", "huber_loss", "kl_div"),
-            *("l1_loss", "margin_ranking_loss", "mse_loss", "nll_loss", "poisson_nll_loss"),
-            *("smooth_l1_loss", "soft_margin_loss", "softmin", "triplet_margin_loss"),
-            *("layer_norm", "rms_norm"),
-        ),
-        "f",
-    ),
-    **dict.fromkeys(("bernoulli", "exponential_", "multinomial", "normal", "uniform_"), "f"),
-    "normal_": "fc",
-    **dict.fromkeys(("linspace", "logspace", "tril_indices", "triu_indices"), "uif"),
-    "geometric_": "uif",
-    **dict.fromkeys(("bernoulli_", "randint", "random_"), "buif"),
-    "scatter_reduce": "uifc",
-    "scatter_reduce_": "uifc",
-}
 
 # The tags of operators that refuse complex numbers.
 REAL = frozenset({"ordered", "real"})

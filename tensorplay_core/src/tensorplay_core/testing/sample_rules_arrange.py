@@ -108,7 +108,8 @@ _PAIRS: dict[str, tuple[tuple[tuple[int, ...], ...], ...]] = {
 
 def rows(make: Maker) -> Iterator[Sample]:
     """Each operator from its own rows, and once from memory with gaps and once from memory that repeats."""
-    table = _ROWS[make.schema.base_name if make.schema.base_name in _ROWS else make.name.removesuffix("_")]
+    names = (make.schema.base_name, make.name.removesuffix("_"), make.rule)
+    table = next(_ROWS[name] for name in names if name in _ROWS)
     for shape, rest in table:
         yield make.sample(f"shape {shape} {rest}", make.tensor(shape), *rest)
     for shape, rest in table:
@@ -128,16 +129,18 @@ def joined(make: Maker) -> Iterator[Sample]:
         yield make.sample("mixed dtypes", [make.tensor((2,)), make.tensor((2,), dtype="int64")], smooth=False)
 
 
+def counts(make: Maker) -> Iterator[Sample]:
+    """Numbers of repeats, 0 among them."""
+    for numbers in ([1, 2, 0, 3], [0], [], [2, 2]):
+        yield make.sample(f"{numbers}", make.integers(numbers), smooth=False)
+    yield make.sample("int32", make.integers([1, 2], "int32"), smooth=False)
+    yield make.sample("output_size", make.integers([1, 2]), output_size=3, smooth=False)
+
+
 def repeat_interleave(make: Maker) -> Iterator[Sample]:
     """One number for all, or one for each, 0 among them; and the indices alone."""
-    if make.schema.overload == "self_int":
-        yield from rows(make)
-        return
-    if make.schema.overload == "Tensor":
-        for numbers in ([1, 2, 0, 3], [0], [], [2, 2]):
-            yield make.sample(f"{numbers}", make.integers(numbers), smooth=False)
-        yield make.sample("int32", make.integers([1, 2], "int32"), smooth=False)
-        yield make.sample("output_size", make.integers([1, 2]), output_size=3, smooth=False)
+    if make.schema.overload != "self_Tensor":
+        yield from rows(make) if make.schema.overload == "self_int" else counts(make)
         return
     table: tuple[tuple[tuple[int, ...], Any, tuple[Any, ...]], ...] = (
         ((2, 3), [1, 2, 0], (1,)),
@@ -289,9 +292,13 @@ def _distinct(make: Maker, reduce: str, count: int, offset: float = 0.0) -> list
     return [(-1) ** k * (0.5 * k + 0.5) + offset for k in range(count)]
 
 
-BY_RULE = {"scatter_reduce": scatter_reduce}
+BY_RULE = {
+    **dict.fromkeys(("roll", "unfold"), rows),
+    "repeat_interleave": counts,
+    "scatter_reduce": scatter_reduce,
+}
 BY_NAME = {
-    **{name.partition(".")[0]: rows for name in _ROWS if not name.startswith("repeat_interleave")},
+    **{name.partition(".")[0]: rows for name in _ROWS if not name.startswith(("repeat_int", "roll", "unfold"))},
     **dict.fromkeys(_PAIRS, joined),
     "repeat_interleave": repeat_interleave,
     **dict.fromkeys(("index_add", "index_copy", "index_fill"), slices),

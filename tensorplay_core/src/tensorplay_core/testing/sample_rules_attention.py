@@ -20,7 +20,7 @@ _INDICES: tuple[tuple[Any, tuple[int, ...]], ...] = (
 
 def embedding(make: Maker) -> Iterator[Sample]:
     """Indices of several shapes, repeated ones, a padding row, gradients divided by counts."""
-    public = make.name == "embedding"
+    public = make.rule is None
     for indices, shape in _INDICES:
         tensors = [make.tensor((4, 3), argument="weight"), make.integers(indices)]
         for padding, counts in ((-1, False), (2, False), (-1, True), (0, True)):
@@ -37,7 +37,9 @@ def embedding(make: Maker) -> Iterator[Sample]:
             "negative padding", make.integers([3, 3, 0]), make.tensor((4, 3)), padding_idx=-1, smooth=False
         )
         yield make.sample("strided", make.integers([2, 0]), make.tensor((4, 3), "strided"))
+        yield make.sample("no rows", make.integers([]), make.tensor((0, 3)))
     else:
+        yield make.sample("no rows", make.tensor((0, 3)), make.integers([]), -1, False)
         yield make.sample("strided", make.tensor((4, 3), "strided"), make.integers([2, 0]), -1, False)
         yield make.sample("int32", make.tensor((4, 3)), make.integers([2, 0], "int32"), -1, False)
 
@@ -88,7 +90,7 @@ def attention(make: Maker) -> Iterator[Sample]:
 
 def attention_kernel(make: Maker) -> Iterator[Sample]:
     """The same of one batch, and from the other side: a gradient of the result's shape first."""
-    backward = make.name == "_attention_backward"
+    backward = make.rule == "attention_backward"
     nowhere = [0.0, -math.inf] * 2 + [-math.inf] * 4
 
     def sample(name: str, batch: tuple[int, ...], sizes: tuple[int, ...], *rest: Any, layout: str = "c") -> Sample:
@@ -134,12 +136,16 @@ def dropout_backward(make: Maker) -> Iterator[Sample]:
     yield make.sample("strided", make.tensor((4, 3), "strided"), mask, 2.0)
 
 
+BY_RULE = {
+    **dict.fromkeys(("attention", "attention_backward"), attention_kernel),
+    "dropout": dropout,
+    "dropout_backward": dropout_backward,
+    "embedding": embedding,
+    "embedding_backward": embedding_backward,
+}
 BY_NAME = {
-    **dict.fromkeys(("_embedding", "embedding"), embedding),
-    **dict.fromkeys(("native_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout"), dropout),
-    **dict.fromkeys(("_attention", "_attention_backward"), attention_kernel),
-    "embedding_dense_backward": embedding_backward,
-    "native_dropout_backward": dropout_backward,
+    **dict.fromkeys(("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout"), dropout),
+    "embedding": embedding,
     "one_hot": one_hot,
     "scaled_dot_product_attention": attention,
 }

@@ -109,6 +109,7 @@ def by_dims(make: Maker) -> Iterator[Sample]:
     transposed = "transpose" in make.name
     if make.schema.overload == "padding":
         x, w, _, _ = _BY_DIMS[count]["plain"]
+        yield _strided(make, x, w, None, padding="same")
         for name, given in _NAMED.items():
             tensors = make.tensor(x, argument="input"), make.tensor(w, argument="weight")
             yield make.sample(name, *tensors, None, **given)
@@ -123,8 +124,16 @@ def by_dims(make: Maker) -> Iterator[Sample]:
         added = make.tensor((channels,), argument="bias") if bias else None
         tensors = make.tensor(x, argument="input"), make.tensor(w, argument="weight")
         yield make.sample(name, *tensors, added, **given)
+        if name == "plain":
+            yield _strided(make, x, w)
     empty = make.tensor(_EMPTY[: count + 2], argument="input"), make.tensor((1, 1, *(1,) * count), argument="weight")
     yield make.sample("empty batch", *empty)
+
+
+def _strided(make: Maker, x: Shape, w: Shape, *rest: Any, **given: Any) -> Sample:
+    """Two examples with a gap between them."""
+    two = make.tensor((2, *x[1:]), "strided", argument="input")
+    return make.sample("strided", two, make.tensor(w, argument="weight"), *rest, **given)
 
 
 BY_RULE = {"convolution": convolution, "convolution_backward": convolution_backward}

@@ -341,12 +341,12 @@ def cdist_backward(make: Maker) -> Iterator[Sample]:
 BY_RULE = {
     **dict.fromkeys(("bmm", "dot", "mm", "mv", "outer"), product),
     **dict.fromkeys(("addmm", "addmv", "baddbmm"), added),
+    "cdist": cdist,
+    "cdist_backward": cdist_backward,
     "matrices": matrices,
 }
 BY_NAME = {
-    "_cdist_backward": cdist_backward,
     **dict.fromkeys(("cross", "kron", "linalg_cross"), pairs),
-    "cdist": cdist,
     "cosine_similarity": cosine_similarity,
     "diag": diag,
     "diag_embed": diag_embed,

@@ -58,6 +58,9 @@ def pair(make: Maker) -> Iterator[Sample]:
         yield make.sample("targets of 0", make.tensor((2, 3)), targets, smooth=False)
     yield make.sample("empty", *tensors((0, 3)), reduction="sum")
     yield make.sample("strided", *tensors((4, 3), "strided"), smooth=smooth)
+    if make.name == "hinge_embedding_loss":  # its target has no zeros
+        signs = make.tensor((2, 3), argument="target", fill=_SIGNS)
+        yield make.sample("equal elements and zeros", make.tensor((2, 3), fill=(0, 1)), signs, smooth=False)
     if make.name not in _INPUTS:
         yield make.sample("expanded", *tensors((3, 4), "expanded"), smooth=False)
     if make.name == "binary_cross_entropy":
@@ -86,9 +89,10 @@ def nll_loss(make: Maker) -> Iterator[Sample]:
 
 def rows(make: Maker) -> Iterator[Sample]:
     """Logits and classes; the gradient takes one number a row first."""
+    backward = make.rule == "cross_entropy_rows_backward"
 
     def call(name: str, shape: tuple[int, int], classes: Any, *rest: Any, layout: str = "c") -> Sample:
-        grads = [make.tensor(shape[:1], argument="grad_out")] if make.name.endswith("backward") else []
+        grads = [make.tensor(shape[:1], argument="grad_out")] if backward else []
         return make.sample(name, *grads, make.tensor(shape, layout), make.integers(classes), *rest)
 
     yield call("classes", (3, 4), [1, 0, 3], -100, 0.0)
@@ -103,12 +107,13 @@ def rows(make: Maker) -> Iterator[Sample]:
 def gaussian_nll_loss(make: Maker) -> Iterator[Sample]:
     """A variance for each element, for each row, and one that is too small."""
     positive = [0.25, 0.5, 1.0, 2.0, 4.0]
-    for shape, of in (((2, 3), (2, 3)), ((2, 3), (2,)), ((2, 3), (2, 1)), ((3,), (3,))):
+    for shape, of in (((2, 3), (2, 3)), ((2, 3), (2,)), ((2, 3), (2, 1)), ((3,), (3,)), ((), ())):
         tensors = [make.tensor(shape), make.tensor(shape), make.tensor(of, fill=positive)]
         yield make.sample(f"shape {shape} var {of}", *tensors)
         yield make.sample(f"shape {shape} var {of}, full", *tensors, True, reduction="none")
     tensors = [make.tensor((2, 3)), make.tensor((2, 3)), make.tensor((2, 3), fill=[0.0, 1.0, 2.0])]
     yield make.sample("equal elements and zeros", *tensors, eps=0.5, reduction="sum", smooth=False)
+    yield make.sample("empty", *[make.tensor((0, 3)) for _ in range(3)], reduction="sum")
     strided = [make.tensor((4, 3), "strided"), make.tensor((4, 3)), make.tensor((4, 3), fill=positive)]
     yield make.sample("strided", *strided)
 
@@ -124,6 +129,12 @@ def ranking(make: Maker) -> Iterator[Sample]:
     for shape in ((2, 3), (3,)):
         for options in ({}, {"margin": 0.25}, {"reduction": "none"}, {"reduction": "sum"}):
             yield make.sample(f"shape {shape} {options}", *tensors(shape), smooth=not angles, **options)
+    yield make.sample("empty", *tensors((0, 3)), reduction="sum", smooth=not angles)
+    if angles:
+        equal = [make.tensor((4, 2), fill=(0, 0, 0, 1)), make.tensor((4, 2), fill=(0, 0, 2, 1))]
+        yield make.sample("rows of zeros", *equal, make.tensor((4,), fill=_SIGNS), smooth=False)
+    else:
+        yield make.sample("shape ()", *tensors(()))
     yield make.sample("strided", *tensors((4, 3), "strided"), smooth=not angles)
 
 
@@ -133,9 +144,11 @@ def triplet_margin_loss(make: Maker) -> Iterator[Sample]:
         tensors = [make.tensor(shape) for _ in range(3)]
         for options in ({"margin": 9.0}, {"p": 1.0, "margin": 9.0}, {"p": 3.0}, {"swap": True}, {"reduction": "none"}):
             yield make.sample(f"shape {shape} {options}", *tensors, smooth="margin" in options, **options)
+    yield make.sample("empty", *[make.tensor((0, 3)) for _ in range(3)], reduction="sum")
     yield make.sample("strided", make.tensor((4, 3), "strided"), make.tensor((4, 3)), make.tensor((4, 3)), margin=9.0)
 
 
+BY_RULE = dict.fromkeys(("cross_entropy_rows", "cross_entropy_rows_backward"), rows)
 BY_NAME = {
     **dict.fromkeys(
         (
@@ -150,7 +163,6 @@ BY_NAME = {
         ),
         pair,
     ),
-    **dict.fromkeys(("_cross_entropy", "_cross_entropy_backward"), rows),
     **dict.fromkeys(("cosine_embedding_loss", "margin_ranking_loss"), ranking),
     "gaussian_nll_loss": gaussian_nll_loss,
     "nll_loss": nll_loss,

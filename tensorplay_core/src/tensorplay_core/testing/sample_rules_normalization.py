@@ -80,6 +80,7 @@ def instance_norm(make: Maker) -> Iterator[Sample]:
         affine = [make.tensor((shape[1],)), make.tensor((shape[1],))]
         yield make.sample(f"shape {shape}", make.tensor(shape), None, None, *affine, eps=0.125)
     yield make.sample("plain", make.tensor((2, 3, 4)))
+    yield make.sample("no examples", make.tensor((0, 3, 4)), weight=make.tensor((3,)))
     yield make.sample("strided", make.tensor((4, 2, 3), "strided"), weight=make.tensor((2,)))
     statistics = [make.integers([0.5, -1.0], make.dtype.name), make.integers([1.0, 4.0], make.dtype.name)]
     yield make.sample("by statistics", make.tensor((2, 2, 3)), *statistics, use_input_stats=False)
@@ -99,9 +100,8 @@ def batch_norm(make: Maker) -> Iterator[Sample]:
     yield make.sample("evaluation, plain", make.tensor((2, 3)), *statistics)
 
 
+BY_RULE = {"standardize": standardize, "standardize_backward": standardize_backward}
 BY_NAME = {
-    "_standardize": standardize,
-    "_standardize_backward": standardize_backward,
     "batch_norm": batch_norm,
     "group_norm": group_norm,
     "instance_norm": instance_norm,

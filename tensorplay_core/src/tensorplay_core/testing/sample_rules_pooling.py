@@ -104,6 +104,10 @@ def backward(make: Maker) -> Iterator[Sample]:
             if make.inexact:
                 fill = make.tensor(shape, fill=(1.0, math.nan, 2.0))
                 yield make.sample(f"{name}, nan", grad, fill, *sizes, smooth=False)
+        if name == "plain":
+            two, out = (2, *shape[1:]), (2, *found.shape[1:])
+            grad = make.tensor(out, "strided", argument="grad_output")
+            yield make.sample("strided", grad, make.tensor(two, "strided"), *sizes)
 
 
 _ADAPTIVE: dict[int, tuple[tuple[Shape, Any], ...]] = {

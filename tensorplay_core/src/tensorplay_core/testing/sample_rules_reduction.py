@@ -119,11 +119,12 @@ def spread(make: Maker) -> Iterator[Sample]:
     yield make.sample("strided", make.tensor((4, 3), "strided"), *args, **kwargs)
     yield make.sample("ties", make.tensor((4, 3), fill=(0, 1, 2, 3, 4, 5)), *args, **kwargs, smooth=False)
     yield make.sample("one value", make.tensor((4, 2), fill=(1.5,)), *args, **kwargs, smooth=False)
-    if overload != "dim":
-        yield make.sample("0-d", make.tensor(()), smooth=False)
-    if overload == "correction":
-        yield make.sample("empty dim", make.tensor((0, 3)), 0, smooth=False)
+    along = (0,) if overload else ()
+    yield make.sample("0-d", make.tensor(()), *along, smooth=False)
+    yield make.sample("empty dim", make.tensor((0, 3)), *along, smooth=False)
+    if overload:
         yield make.sample("empty result", make.tensor((0, 3)), 1)
+    if overload == "correction":
         yield make.sample("a large mean", make.tensor((4,), fill=(1000.125, 1000.25, 1000.5)), smooth=False)
     if make.inexact:
         yield make.sample("nan", make.tensor((2, 3), fill=(1.0, math.nan, 2.0)), *args, **kwargs, smooth=False)
@@ -136,8 +137,11 @@ def norm(make: Maker) -> Iterator[Sample]:
     """Orders of every kind, and dims."""
     typed: dict[str, Any] = {"dtype": _wide(make)} if make.schema.overload == "dtype" else {}
     if make.schema.overload == "str":
-        for dim in (None, 0, (0, 1)):
+        for dim in (None, 0, -1, (0, 1)):
             yield make.sample(f"dim {dim}", make.tensor((2, 3)), "fro", dim, dim is None)
+        yield make.sample("0-d", make.tensor(()), "fro")
+        yield make.sample("empty dim", make.tensor((0, 3)), "fro", 0, smooth=False)
+        yield make.sample("empty result", make.tensor((0, 3)), "fro", 1)
         yield make.sample("zeros", make.tensor((2, 3), fill=(0,)), "fro", smooth=False)
         return
     for order in _NORMS:

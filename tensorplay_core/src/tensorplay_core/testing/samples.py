@@ -26,8 +26,9 @@ from tensorplay_core.testing import sample_rules_pooling as pooling
 from tensorplay_core.testing import sample_rules_random as random
 from tensorplay_core.testing import sample_rules_reduction as reduction
 from tensorplay_core.testing import sample_rules_sorting as sorting
+from tensorplay_core.testing.sample_domains import DOMAINS, KINDS
 from tensorplay_core.testing.sample_features import completed
-from tensorplay_core.testing.sample_maker import DOMAINS, KINDS, Described, Maker
+from tensorplay_core.testing.sample_maker import Described, Maker
 from tensorplay_core.testing.sample_specs import Domain, Named, Sample, TensorSpec
 
 __all__ = ["BY_NAME", "BY_RULE", "DOMAINS", "KINDS", "Described", "Domain", "Named", "Sample", "TensorSpec", "samples"]
@@ -63,6 +64,9 @@ BY_RULE: dict[str, Table] = {
     **padding.BY_RULE,
     **pooling.BY_RULE,
     **arrange.BY_RULE,
+    **attention.BY_RULE,
+    **loss.BY_RULE,
+    **normalization.BY_RULE,
     **creation.BY_RULE,
     **random.BY_RULE,
 }

@@ -11,6 +11,10 @@ from __future__ import annotations
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.dtype import DType
 
+NOT_PROMOTED = {"condition": "bool_type", "index": "index_type", "indices": "index_type"}
+"""Tensor arguments that choose rather than compute: they keep their dtype, and are no numbers. Each with the attribute
+of the first tensor's type that says what it usually is, which is what the fast path asks for."""
+
 _SIGNED = (dt.int8, dt.int16, dt.int32, dt.int64)
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 

@@ -326,6 +326,11 @@ class OpSchema:
         return len(self.returns) == 1 and self.returns[0].type.is_tensor_list
 
     @property
+    def is_multi_view(self) -> bool:
+        """Whether the result is a list of views of the first argument."""
+        return self.is_view and self.returns_list
+
+    @property
     def mutates(self) -> tuple[str, ...]:
         """The names of the arguments that are written to."""
         return tuple(argument.name for argument in self.arguments if argument.is_write)

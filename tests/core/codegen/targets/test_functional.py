@@ -192,9 +192,10 @@ def test_only_plain_functions_have_a_fast_path(ours: CodegenContext) -> None:
     decomposing = {f.base_name for f in ours.contract.functions if ours.is_fast(f) and f.composite == "implicit"}
     assert {"flatten", "movedim", "narrow", "t", "unflatten", "masked_fill.Scalar", "var.dim"} <= decomposing
     assert {
-        *("add", "mul", "exp", "sum", "matmul", "reshape", "where", "eq", "softmax", "max", "max.dim", "topk")
+        *("add", "mul", "exp", "sum", "matmul", "reshape", "where", "eq", "softmax", "max", "max.dim", "topk"),
+        *("cat", "index", "stack", "split_with_sizes", "split", "_embedding"),
     } <= found
-    assert not found & {"cat", "index", "zeros", "rand", "_to_copy", "split", "var.correction", "div.Tensor_mode"}
+    assert not found & {"zeros", "rand", "_to_copy", "var.correction", "div.Tensor_mode"}
     fast = [f for f in ours.contract.functions if ours.is_fast(f)]
     assert found == {f.base_name if len(ours.overloads(f)) > 1 else f.name for f in fast}
 
@@ -207,7 +208,8 @@ def test_only_plain_functions_have_a_fast_path(ours: CodegenContext) -> None:
         ("f(Tensor self, *, int k) -> Tensor", "a keyword without a default always reaches the kernel"),
         ("f() -> Tensor", "there is no tensor whose type could be asked"),
         ("f(int k) -> Tensor", "there is no tensor whose type could be asked"),
-        ("f(Tensor[] tensors) -> Tensor", "a list of tensors has no one type"),
+        ("f(Tensor[] tensors, Tensor[] others) -> Tensor", "there are two lists"),
+        ("f(Tensor?[] tensors) -> Tensor", "a list may hold None, and so has no first tensor"),
         ("f(Tensor(a) self) -> (Tensor(a), Tensor(a))", "two views"),
         ("f(Tensor self) -> (Tensor, Tensor[])", "one of two results is a list"),
         ("f(Tensor(a!) self) -> Tensor(a!)", "it writes"),
@@ -217,6 +219,14 @@ def test_what_keeps_a_function_off_the_fast_path(small: Callable[..., CodegenCon
     context = small(f"- func: {schema}\n  variants: function\n  promote: keep\n")
     assert not context.is_fast(context.contract.functions[0]), why
     assert "    try:\n" not in bodies(context)["f"]
+
+
+def test_the_fast_path_of_lists_and_indices_asks_for_their_types(ours: CodegenContext) -> None:
+    found = bodies(ours)
+    assert "a = [x._array for x in tensors if x._type is t]" in found["cat"]
+    assert "if len(a) == len(tensors) and not active.special:" in found["cat"]
+    assert "for x in indices if x is None or x._type is t.index_type]" in found["index"]
+    assert "indices._type is t.index_type" in found["_embedding"]
 
 
 def test_the_fast_path_is_left_when_a_keyword_is_changed(ours: CodegenContext) -> None:

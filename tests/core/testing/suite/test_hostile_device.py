@@ -149,7 +149,18 @@ def test_a_generator_that_is_ignored(device, library):
         return right(size, dtype=dtype, device=device)
 
     library.impl("rand", kernel, override=True)
-    assert "generator=1" in found("random")
+    assert "rand draws other numbers from generators of one seed" in found("random")
+
+
+def test_a_generator_that_moves_the_numbers_of_the_device(device, library):
+    right = kernels(np, random=device.random)["randn"]
+
+    def kernel(size, *, generator=None, dtype=None, device=None):
+        right(size, dtype=dtype, device=device)
+        return right(size, generator=generator, dtype=dtype, device=device)
+
+    library.impl("randn", kernel, override=True)
+    assert "that randn draws from a generator change what the device draws" in found("random")
 
 
 @pytest.mark.parametrize("name", ["rand", "randn"])

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 
 from tensorplay_core.codegen.context import CodegenContext, constant, indent, tuple_lines, wrapped
 from tensorplay_core.codegen.contract import Derivative, NativeFunction
-from tensorplay_core.codegen.signatures import NOT_PROMOTED, default_text, promoted, takes_numbers
+from tensorplay_core.codegen.signatures import default_text, promoted, takes_numbers
 from tensorplay_core.codegen.targets.node_plan import Plan, owned, plan
+from tensorplay_core.types.promotion import NOT_PROMOTED
 from tensorplay_core.types.schema import Argument
 
 RESULT_TYPES = {
@@ -39,16 +40,18 @@ def fast_body(
         names: argument to the Python text that stands for it: the parameter, or a default where there is none.
         keywords: whether the function has the keyword-only parameters and ``out``.
     """
-    if function.composite == "implicit":
-        return _decomposing(context, function, names, keywords)
+    if function.composite == "implicit" or function.schema.is_multi_view:
+        return _on_tensors(context, function, names, keywords)
     tensors = [a for a in function.schema.positional if a.type.is_tensor]
+    listed = _listed(function)
     typed = promoted(function) or tuple(tensors)
-    first = names[typed[0].name]
+    first = names[typed[0].name] if listed is None or typed else f"{names[listed.name]}[0]"
     derivative = context.derivative(function)
     body = scalar_lines(function, names)
     body += [
         "try:",
         f"    t = {first}._type",
+        *indent(_list_lines(listed, names)),
         *indent(condition(_conditions(function, names, typed, derivative, keywords))),
         *indent(_kernel_and_result(context, function, names, derivative), 2),
         "except Exception:  # whatever it is, the slow path meets it again and says it properly",
@@ -57,24 +60,45 @@ def fast_body(
     return body
 
 
-def _decomposing(
+def _listed(function: NativeFunction) -> Argument | None:
+    """Returns the argument that is a list of tensors, if there is one."""
+    return next((a for a in function.schema.positional if a.type.is_tensor_list), None)
+
+
+def _list_lines(listed: Argument | None, names: Mapping[str, str]) -> list[str]:
+    """Returns the statement that takes a list's arrays, without those of tensors of another type than is usual."""
+    if listed is None:
+        return []
+    name, wanted = names[listed.name], f"t.{NOT_PROMOTED[listed.name]}" if listed.name in NOT_PROMOTED else "t"
+    if listed.type.item.is_optional:
+        return [f"a = [None if x is None else x._array for x in {name} if x is None or x._type is {wanted}]"]
+    return [f"a = [x._array for x in {name} if x._type is {wanted}]"]
+
+
+def _on_tensors(
     context: CodegenContext, function: NativeFunction, names: Mapping[str, str], keywords: bool
 ) -> list[str]:
-    """Returns the statements that run an operator's Composite kernel, which the type's slot holds.
+    """Returns the statements that run what takes the tensors themselves: a Composite kernel, or what makes more views.
 
-    It gets what the slow path would give it: a tensor for a number, a tuple for a list, and the default dtype.
+    The type's slot holds it. It gets what the slow path would give it: a tensor for a number, a tuple for a list, and
+    the default dtype.
     """
     first, *others = function.schema.positional
     conditions = []
     for argument in others:
         name = names[argument.name]
+        if argument.type.is_tensor_list:
+            conditions += _all_tensors(name, argument.type.item.is_optional)
         if argument.type.is_tensor:
             absent = f"{name} is None or " if argument.type.is_optional else ""
             one = f"{absent}{name}.__class__ is Tensor"
             conditions.append(f"({one})" if absent else one)
     conditions += _unchanged(function, names, keywords)
     arguments = [owned(a, names[a.name]) for a in function.schema.positional]
-    slot = f"{names[first.name]}._type.{context.slot_name(function)}"
+    if first.type.is_tensor_list:
+        conditions += _all_tensors(names[first.name], first.type.item.is_optional)
+    item = "[0]" * first.type.is_tensor_list
+    slot = f"{names[first.name]}{item}._type.{context.slot_name(function)}"
     return [
         *scalar_lines(function, names),
         "try:",
@@ -83,6 +107,12 @@ def _decomposing(
         "except Exception:  # whatever it is, the slow path meets it again and says it properly",
         "    pass",
     ]
+
+
+def _all_tensors(name: str, optional: bool) -> list[str]:
+    """Returns the conditions that a list is one, which can be read twice, and that its items are tensors."""
+    item = "x is None or x.__class__ is Tensor" if optional else "x.__class__ is Tensor"
+    return [f"len([x for x in {name} if {item}]) == len({name})"]
 
 
 def _returning(function: str, arguments: list[str]) -> list[str]:
@@ -134,14 +164,17 @@ def _conditions(
     derivative: Derivative | None,
     keywords: bool,
 ) -> list[str]:
+    listed = _listed(function)
     conditions = [f"t is {names[a.name]}._type" for a in typed[1:]]
+    conditions += [f"len(a) == len({names[listed.name]})"] if listed else []
     optional = [names[a.name] for a in function.schema.positional if a.type.is_tensor and a.type.is_optional]
     conditions += [f"({name} is None or t is {name}._type)" for name in optional]
-    unpromoted = [a for a in function.schema.positional if a.name in NOT_PROMOTED]
-    conditions += [f"{names[a.name]}._type is t.bool_type" for a in unpromoted]
+    unpromoted = [a for a in function.schema.positional if a.type.is_tensor and a.name in NOT_PROMOTED]
+    conditions += [f"{names[a.name]}._type is t.{NOT_PROMOTED[a.name]}" for a in unpromoted]
     conditions += _unchanged(function, names, keywords)
     if derivative is None and not _never_differentiable(function):
         conditions += [f"{names[a.name]}._edge is None" for a in typed]
+        conditions += [f"not any([x._edge for x in {names[listed.name]}])"] if listed and not typed else []
         conditions += [f"({name} is None or {name}._edge is None)" for name in optional]
     return [*conditions, "not active.special"]  # a special type's slots stay unresolved, and so send the call away
 
@@ -166,29 +199,43 @@ def _never_differentiable(function: NativeFunction) -> bool:
 def _kernel_and_result(
     context: CodegenContext, function: NativeFunction, names: Mapping[str, str], derivative: Derivative | None
 ) -> list[str]:
-    if len(function.schema.returns) == 1:
+    if len(function.schema.returns) == 1 and _listed(function) is None:
         return [*_kernel_call(context, function, names), *_result(context, function, names, derivative)]
+    if len(function.schema.returns) == 1:
+        lines = [*_kernel_call(context, function, names), *_result(context, function, names, None)[:-1]]
+        return [*lines, *_recording(function, names, derivative), "return y"]
     # The slot of an operator with several results makes tensors of them, and their node records itself.
     lines = wrapped(f"y = t.{context.slot_name(function)}(", _arrays(function, names), ")", 108)
-    if derivative is not None:
-        inputs = {a.name: a for a in function.schema.positional}
-        present = [
-            f"({names[n]} is not None and {names[n]}._edge is not None)"
-            if inputs[n].type.is_optional
-            else f"{names[n]}._edge is not None"
-            for n in plan(derivative).inputs
-        ]
-        anyone = " or ".join(present)
-        recorded = ["y", *(owned(a, names[a.name]) for a in function.schema.positional)]
-        anyone = f"({anyone})" if len(present) > 1 else anyone
-        lines += condition([anyone, "(not active.grad_off or STATE.get().grad)"])
-        lines += indent(wrapped(f"{constant(function.base_name)}.node.record(", recorded, ")", 104))
-    return [*lines, "return y  # type: ignore[no-any-return]"]
+    return [*lines, *_recording(function, names, derivative), "return y  # type: ignore[no-any-return]"]
+
+
+def _recording(function: NativeFunction, names: Mapping[str, str], derivative: Derivative | None) -> list[str]:
+    """Returns the statements that have the node of a call record itself, where a result should have one."""
+    if derivative is None:
+        return []
+    inputs = {a.name: a for a in function.schema.positional}
+    present = [_has_node(inputs[n], names[n]) for n in plan(derivative).inputs]
+    anyone = " or ".join(present)
+    recorded = ["y", *(owned(a, names[a.name]) for a in function.schema.positional)]
+    anyone = f"({anyone})" if len(present) > 1 else anyone
+    return [
+        *condition([anyone, "(not active.grad_off or STATE.get().grad)"]),
+        *indent(wrapped(f"{constant(function.base_name)}.node.record(", recorded, ")", 104)),
+    ]
+
+
+def _has_node(argument: Argument, name: str) -> str:
+    if argument.type.is_tensor_list:
+        return f"any([x._edge for x in {name}])"
+    if argument.type.is_optional:
+        return f"({name} is not None and {name}._edge is not None)"
+    return f"{name}._edge is not None"
 
 
 def _arrays(function: NativeFunction, names: Mapping[str, str]) -> list[str]:
     return [
-        _read(a, names[a.name], "_array") if a.type.is_tensor else names[a.name] for a in function.schema.positional
+        "a" if a.type.is_tensor_list else _read(a, names[a.name], "_array") if a.type.is_tensor else names[a.name]
+        for a in function.schema.positional
     ]
 
 
@@ -253,7 +300,7 @@ def _sharing(function: NativeFunction, names: Mapping[str, str]) -> list[str]:
 
 def _attach(node: Plan, function: NativeFunction, names: Mapping[str, str], edges: dict[str, str]) -> list[str]:
     every = [edges[name] for name in node.inputs]
-    types = {a.name: "t.bool_type" if a.name in NOT_PROMOTED else "t" for a in function.schema.positional}
+    types = {a.name: f"t.{NOT_PROMOTED[a.name]}" if a.name in NOT_PROMOTED else "t" for a in function.schema.positional}
     items = node.fast_items(names, edges, types)
     return [
         *(["y._version = w = [0, False]"] if node.saves_result else []),

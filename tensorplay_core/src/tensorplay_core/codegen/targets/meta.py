@@ -68,6 +68,8 @@ def _row(function: NativeFunction, written: tuple[str, ...]) -> tuple[str, str]:
         return "handwritten", f"({{}}, kernels.{kernel})"
     result = _result(function)
     crosses = "device" in function.tags and result is None
+    if function.composite == "explicit" and any(a.default is None for a in function.schema.keyword_only):
+        return "composite", "{}"  # which serves every call that gives a keyword, and so every call
     if function.shape is not None and result is not None:
         return "rule", f'({{}}, "{function.shape}", "{result}")'
     if crosses or (function.shape is None and function.composite != "none"):

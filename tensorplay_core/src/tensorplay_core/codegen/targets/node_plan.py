@@ -15,7 +15,7 @@ from tensorplay_core.codegen.contract import Derivative
 from tensorplay_core.codegen.formula.analysis import LENGTH, PRESENT
 from tensorplay_core.codegen.formula.rewrite import saved_name
 from tensorplay_core.codegen.targets.node_edges import kept_lengths
-from tensorplay_core.types.schema import Argument
+from tensorplay_core.types.schema import Argument, BaseType
 
 
 @attrs.frozen
@@ -150,7 +150,8 @@ def owned(argument: Argument, text: str) -> str:
     if not argument.type.is_list:
         return text
     alone = [f"{text} is None"] * argument.type.is_optional
-    alone += [f"{text}.__class__ is int"] * (argument.type.list_size is not None)
+    number = "in (int, float)" if argument.type.base is BaseType.FLOAT else "is int"
+    alone += [f"{text}.__class__ {number}"] * (argument.type.list_size is not None)
     return f"{text} if {' or '.join(alone)} else tuple({text})" if alone else f"tuple({text})"
 
 

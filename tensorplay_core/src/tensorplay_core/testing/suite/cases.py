@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.testing.references.rounding import format_of, round_to
-from tensorplay_core.testing.sample_maker import DOMAINS
+from tensorplay_core.testing.sample_domains import DOMAINS
 from tensorplay_core.testing.sample_specs import Named
 from tensorplay_core.testing.samples import samples
 from tensorplay_core.testing.suite.given import Given, described, mapped, tensors_of

@@ -9,7 +9,7 @@ from typing import Any
 
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.testing.references.rounding import round_to
-from tensorplay_core.testing.sample_maker import DOMAINS
+from tensorplay_core.testing.sample_domains import DOMAINS
 from tensorplay_core.testing.sample_specs import ANY, Named, values
 from tensorplay_core.testing.samples import samples
 from tensorplay_core.testing.suite.cases import Case, fresh, suited, takes_any_integer, whole_range

@@ -252,11 +252,21 @@ def _philox(subject: Subject) -> None:
 
 
 def _generator(subject: Subject) -> None:
-    """What is no generator must raise; a device that has none of its own refuses every one."""
+    """What a program's generator draws follows from its seed, and leaves the device's own numbers as they are."""
+    tp = subject.tp
+    seed = _seeded(subject, "generator")
+    try:
+        tp.Generator(subject.device)
+    except BackendError:
+        raise Skip from None
+    own = _draw(subject, "rand", 20, "float32").tolist()
     for name in ("rand", "randn", "randperm"):
-        call = f'tp.{name}(3, generator=1, device="{subject.device}")'
-        try:
-            getattr(subject.tp, name)(3, generator=1, device=subject.device)
-        except TensorPlayError:
-            continue
-        raise Finding(f"{call} must raise, and draws numbers", f"import tensorplay as tp\n\nprint({call})")
+        tp.manual_seed(seed)
+        generators = [tp.Generator(subject.device).manual_seed(seed) for _ in range(2)]
+        first, again = (getattr(tp, name)(20, generator=g, device=subject.device).tolist() for g in generators)
+        call = f'tp.{name}(20, generator=g.manual_seed({seed}), device="{subject.device}")'
+        program = f'import tensorplay as tp\n\ng = tp.Generator("{subject.device}")\nprint({call} - {call})'
+        if first != again:
+            raise Finding(f"{name} draws other numbers from generators of one seed, so it ignores generator=", program)
+        if _draw(subject, "rand", 20, "float32").tolist() != own:
+            raise Finding(f"numbers that {name} draws from a generator change what the device draws", program)
