@@ -157,8 +157,10 @@ REFERENCES: dict[str, Any] = {
     "bitwise_left_shift": lambda a, b: np.where(
         (b >= 0) & (b < bits_of(a)), a * 2 ** (np.where((b >= 0) & (b < bits_of(a)), b, 0).astype(a.dtype)), 0
     ),
-    "bitwise_right_shift": lambda a, b: np.right_shift(
-        a, np.where((b >= 0) & (b < bits_of(a)), b, bits_of(a) - 1).astype(a.dtype)
+    "bitwise_right_shift": lambda a, b: np.where(
+        (b >= 0) & (b < bits_of(a)),
+        np.right_shift(a, np.where((b >= 0) & (b < bits_of(a)), b, 0).astype(a.dtype)),
+        np.where(a < 0, -1, 0).astype(a.dtype),
     ),
     "lerp": lerp,
     "addcmul": lambda a, b, c, value=1: a + np.asarray(value, a.dtype) * b * c,

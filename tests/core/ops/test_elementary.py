@@ -178,6 +178,9 @@ def test_shifts_beyond_the_bits_have_a_value():
     x = tp.tensor([1, -1], dtype=tp.int8)
     assert tp.bitwise_left_shift(x, tp.tensor([8, 7], dtype=tp.int8)).tolist() == [0, -128]
     assert tp.bitwise_right_shift(x, tp.tensor([100, 100], dtype=tp.int8)).tolist() == [0, -1]
+    for device in ("cpu", "loopback"):
+        large = tp.tensor([200, 200], dtype=tp.uint8, device=device)
+        assert tp.bitwise_right_shift(large, tp.tensor([8, 7], dtype=tp.uint8, device=device)).tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("name", ["bitwise_and", "bitwise_or", "bitwise_xor"])

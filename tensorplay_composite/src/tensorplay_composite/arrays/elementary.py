@@ -166,6 +166,9 @@ def logical(xp: Any, support: Support) -> Kernels:
         return where(fits, left(self, where(fits, other, zero)), zero)
 
     def bitwise_right_shift(self: Any, other: Any) -> Any:
+        if kind[self.dtype] == "uint":  # no sign is left behind
+            fits, zero = possible(self, other), asarray(0, dtype=self.dtype)
+            return where(fits, right(self, where(fits, other, zero)), zero)
         last = asarray(iinfo(self.dtype).bits - 1, dtype=self.dtype)
         return right(self, where(possible(self, other), other, last))
 

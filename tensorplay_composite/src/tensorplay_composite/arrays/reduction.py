@@ -19,6 +19,7 @@ def sums(xp: Any, support: Support) -> Kernels:
     """Kernels that add up."""
     kind, cast, single, int64 = support.kind, support.cast, support.single, support.int64
     add_up, asarray = support.sum, xp.asarray
+    multiply = xp.multiply.reduce if support.numpy_rules else xp.prod  # the former is no frame of NumPy's, which warns
 
     def sum(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
         what, axis = kind[self.dtype], dims_of(dim)
@@ -60,9 +61,9 @@ def sums(xp: Any, support: Support) -> Kernels:
             check_0d("prod", dim)
             axis = None
         if what == "half":
-            return cast(xp.prod(cast(self, single), axis=axis, keepdims=keepdim), self.dtype)
+            return cast(multiply(cast(self, single), axis=axis, keepdims=keepdim), self.dtype)
         dtype = int64 if what in ("bool", "int", "uint") else self.dtype
-        return xp.prod(cast(self, int64) if what == "bool" else self, axis=axis, dtype=dtype, keepdims=keepdim)
+        return multiply(cast(self, int64) if what == "bool" else self, axis=axis, dtype=dtype, keepdims=keepdim)
 
     return {"sum": sum, "nansum": nansum, "mean": mean, "prod": prod}
 

@@ -55,7 +55,7 @@ def gelu_backward(grad_output: Tensor, self: Tensor, *, approximate: str = "none
     rules.check_approximation("gelu_backward", approximate)
     if dtype.itemsize == 2:
         return gelu_backward(grad_output.to(float32), self.to(float32), approximate=approximate).to(dtype)
-    x = F.clamp(self, -FARTHEST, FARTHEST)
+    x = F.clamp(self.to(dtype) if dtype.is_inexact else self, -FARTHEST, FARTHEST)
     if approximate == "none":
         density = F.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi))
         return grad_output * (F.erfc(x * -math.sqrt(0.5)) * 0.5 + x * density)
