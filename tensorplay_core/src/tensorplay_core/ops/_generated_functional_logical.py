@@ -110,7 +110,7 @@ def isinf(input: Tensor) -> Tensor:
     The inputs are promoted to one dtype; the result is bool.
 
     Formula:
-        (abs(self) == abs(self)) != (abs(self) * False == False)
+        abs(self) == inf
 
     Example:
         >>> import tensorplay as tp

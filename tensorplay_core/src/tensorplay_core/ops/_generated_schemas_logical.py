@@ -63,12 +63,9 @@ ISINF = operator(
         (),
         (
             ("t0", "abs", "self"),
-            ("t1", "eq", "t0", "t0"),
-            ("t2", "mul", "t0", False),
-            ("t3", "eq", "t2", False),
-            ("t4", "ne", "t1", "t3"),
+            ("t1", "eq", "t0", float("inf")),
         ),
-        ("t4",),
+        ("t1",),
     ),
 )
 ISPOSINF = operator(

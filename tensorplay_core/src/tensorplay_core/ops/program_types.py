@@ -285,7 +285,7 @@ def _step_dtypes(
     if common.is_bool and not inner.is_bool:
         inner = compute_dtype(op, compute)  # as precise as the rest of the program
     widens = any(v.__class__ is float or _beyond(v, inner) is not None for v in values)
-    if op.promote == "bool" and inner.is_integral and widens:
+    if op.promote == "bool" and widens and (inner.is_integral or inner.is_bool):
         return common, with_scalar(inner, float)  # the result is bool all the same
     return common, inner
 
