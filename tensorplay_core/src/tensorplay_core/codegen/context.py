@@ -16,6 +16,7 @@ from tensorplay_core.codegen.contract import Contract, Derivative, NativeFunctio
 from tensorplay_core.codegen.contract_names import constant as constant
 from tensorplay_core.codegen.handwritten import keys_of, tensor_members
 from tensorplay_core.codegen.handwritten import public_functions as public_functions
+from tensorplay_core.codegen.signatures import BROADCASTING
 from tensorplay_core.types.overloads import best, candidate, ranks_of
 from tensorplay_core.types.promotion import NOT_PROMOTED
 from tensorplay_core.types.schema import BaseType, Type
@@ -38,6 +39,9 @@ NN_FUNCTIONS = ("nn_functional.py",)
 """Modules of ``ops/`` whose public functions are in ``tp.nn.functional`` alone, in the place of what ``tp`` has."""
 TENSOR_MEMBERS = ("to", "detach", "backward", "requires_grad")
 _TENSOR = Type(BaseType.TENSOR)
+PLAIN = (BaseType.BOOL, BaseType.INT, BaseType.FLOAT, BaseType.SCALAR, BaseType.STR)
+"""Types of values that a kernel takes as they are given."""
+POINTWISE = ("same", *BROADCASTING)
 
 
 def shape_rules() -> tuple[str, ...]:
@@ -265,6 +269,16 @@ class CodegenContext:
     def _fast(self) -> dict[str, bool]:
         return {}
 
+    def passed_keywords(self, function: NativeFunction) -> tuple[str, ...]:
+        """Returns the keyword-only arguments that the fast path passes on to the kernel: plain values.
+
+        The kernel of a pointwise operator may be a ufunc, which takes none; what formulas make takes them.
+        """
+        if function.program is None and function.composite != "implicit" and function.shape in POINTWISE:
+            return ()
+        plain = (a for a in function.schema.keyword_only if a.type.base in PLAIN and not a.type.is_list)
+        return tuple(a.name for a in plain)
+
     def is_told_apart(self, function: NativeFunction) -> bool:
         """Whether a call without keywords means this record: it is the only one, or all others need a keyword."""
         others = [f for f in self.overloads(function) if f.base_name != function.base_name]
@@ -307,11 +321,11 @@ class CodegenContext:
             and bool(schema.positional)
             and (schema.arguments[0].type == _TENSOR or schema.arguments[0].type.is_tensor_list)
             and all(a.alias is None for a in schema.arguments[1:])
-            and all(a.default is not None for a in schema.keyword_only)
+            and all(a.default is not None or a.name in self.passed_keywords(function) for a in schema.keyword_only)
             and self._holds_lists_well(function)
             and not any(a.type.holds_tensors for a in schema.keyword_only)
             and function.name not in self.handwritten
-            and self._is_meant_without_keywords(function)
+            and (self._is_meant_without_keywords(function) or self.passed_keywords(function) != ())
             # Numbers of a formula that the shape rule has a word about are looked at in every call.
             and not (function.program and function.program.numbers and function.shape not in ("same", "broadcast"))
         )

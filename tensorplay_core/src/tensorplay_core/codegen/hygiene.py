@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import tokenize
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 Build = Callable[[Mapping[str, str]], list[str]]
 """Makes the statements of a body from the text that stands for each argument."""
@@ -45,7 +45,7 @@ def apart(
     while parameters & set(stand_ins.values()):
         stand_ins = {argument: f"{name}_" for argument, name in stand_ins.items()}
     body = build(stand_ins)
-    used = _names_in(body)
+    used = {token.string for token in _names(body)}
     to_new: dict[str, str] = {}
     for name in sorted(used & (parameters | set(shadowed))):
         new = f"_{name}"
@@ -56,28 +56,21 @@ def apart(
     return _replaced(body, to_new | back), {new: old for old, new in to_new.items()}
 
 
-def _tokens(body: list[str]) -> list[tokenize.TokenInfo]:
+def _names(body: list[str]) -> Iterator[tokenize.TokenInfo]:
+    """Yields the names of variables in statements: no attributes, and no names of a call's keywords."""
     text = "\n".join(body) + "\n"
-    return list(tokenize.generate_tokens(io.StringIO(text).readline))
-
-
-def _names_in(body: list[str]) -> set[str]:
-    found, before = set(), ""
-    for token in _tokens(body):
-        if token.type == tokenize.NAME and before != ".":
-            found.add(token.string)
+    tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    before, depth = "", 0
+    for token, after in zip(tokens, [*tokens[1:], tokens[-1]], strict=True):
+        depth += (token.string in ("(", "[", "{")) - (token.string in (")", "]", "}"))
+        if token.type == tokenize.NAME and before != "." and not (depth and after.string == "="):
+            yield token
         before = token.string
-    return found
 
 
 def _replaced(body: list[str], new: Mapping[str, str]) -> list[str]:
     lines = list(body)
-    places, before = [], ""
-    for token in _tokens(body):
-        if token.type == tokenize.NAME and before != "." and token.string in new:
-            places.append(token)
-        before = token.string
-    for token in reversed(places):
+    for token in reversed([token for token in _names(body) if token.string in new]):
         row, (start, end) = token.start[0] - 1, (token.start[1], token.end[1])
         lines[row] = lines[row][:start] + new[token.string] + lines[row][end:]
     return lines

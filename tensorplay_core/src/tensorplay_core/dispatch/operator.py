@@ -182,6 +182,7 @@ class Operator:
         owner, library: who defined it at run time.
         roads: what calls have resolved to since the table last changed, by key set.
         fast: whether its public function has a fast path, so that slots of tensor types are filled.
+        passes: the keyword-only arguments that it passes on to the kernel in the slot.
         without_composite: the backend keys that Composite does not serve, and who said so; replaced, never mutated.
     """
 
@@ -225,6 +226,7 @@ class Operator:
         self.generation = 0
         self.roads: dict[tuple[int, int], Any] = {}
         self.fast = False
+        self.passes: frozenset[str] = frozenset()
         self.without_composite: Mapping[int, tuple[OptOut, ...]] = MappingProxyType({})
         self.owner = ""
         self.library: object = None

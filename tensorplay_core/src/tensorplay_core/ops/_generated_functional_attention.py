@@ -235,8 +235,8 @@ def scaled_dot_product_attention(
             key.__class__ is Tensor
             and value.__class__ is Tensor
             and (attn_mask is None or attn_mask.__class__ is Tensor)
-            and scale is None
-            and enable_gqa is False
+            and (scale is None or scale.__class__ in (float, int))
+            and enable_gqa.__class__ is bool
             and not active.special
         ):
             return query._type.k_scaled_dot_product_attention(  # type: ignore[no-any-return]
@@ -246,6 +246,8 @@ def scaled_dot_product_attention(
                 attn_mask,
                 dropout_p,
                 is_causal,
+                scale=scale,
+                enable_gqa=enable_gqa,
             )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass

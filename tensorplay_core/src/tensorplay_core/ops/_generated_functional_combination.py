@@ -120,8 +120,14 @@ def addcmul(
         tensor2 = scalar_like(input, tensor2)
     try:
         t = input._type
-        if t is tensor1._type and t is tensor2._type and value == 1 and out is None and not active.special:
-            r = t.k_addcmul(input._array, tensor1._array, tensor2._array)
+        if (
+            t is tensor1._type
+            and t is tensor2._type
+            and (value == 1 or value.__class__ in (float, int) and t is t.float_type)
+            and out is None
+            and not active.special
+        ):
+            r = t.k_addcmul(input._array, tensor1._array, tensor2._array, value=value)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
             y = Tensor()
@@ -190,8 +196,14 @@ def addcdiv(
         tensor2 = scalar_like(input, tensor2)
     try:
         t = input._type
-        if t is tensor1._type and t is tensor2._type and value == 1 and out is None and not active.special:
-            r = t.k_addcdiv(input._array, tensor1._array, tensor2._array)
+        if (
+            t is tensor1._type
+            and t is tensor2._type
+            and (value == 1 or value.__class__ in (float, int) and t is t.float_type)
+            and out is None
+            and not active.special
+        ):
+            r = t.k_addcdiv(input._array, tensor1._array, tensor2._array, value=value)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
             y = Tensor()
@@ -250,8 +262,12 @@ def rsub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -
         other = scalar_like(input, other)
     try:
         t = input._type
-        if t is other._type and alpha == 1 and not active.special:
-            r = t.k_rsub(input._array, other._array)
+        if (
+            t is other._type
+            and (alpha == 1 or alpha.__class__ in (float, int) and t is t.float_type)
+            and not active.special
+        ):
+            r = t.k_rsub(input._array, other._array, alpha=alpha)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
             y = Tensor()

@@ -72,8 +72,8 @@ def linalg_cholesky(input: Tensor, *, upper: bool = False, out: Tensor | None = 
     """
     try:
         t = input._type
-        if upper is False and out is None and not active.special:
-            r = t.k_linalg_cholesky(input._array)
+        if upper.__class__ is bool and out is None and not active.special:
+            r = t.k_linalg_cholesky(input._array, upper=upper)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
             y = Tensor()
@@ -116,10 +116,10 @@ def linalg_cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool
     """
     try:
         t = input._type
-        if upper is False and check_errors is False and not active.special:
-            y = t.k_linalg_cholesky_ex(input._array)
+        if upper.__class__ is bool and check_errors.__class__ is bool and not active.special:
+            y = t.k_linalg_cholesky_ex(input._array, upper=upper, check_errors=check_errors)
             if input._edge is not None and (not active.grad_off or STATE.get().grad):
-                LINALG_CHOLESKY_EX.node.record(y, input)
+                LINALG_CHOLESKY_EX.node.record(y, input, upper=upper, check_errors=check_errors)
             return y  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -150,8 +150,8 @@ def linalg_solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None 
     """
     try:
         t = A._type
-        if t is B._type and left is True and out is None and not active.special:
-            r = t.k_linalg_solve(A._array, B._array)
+        if t is B._type and left.__class__ is bool and out is None and not active.special:
+            r = t.k_linalg_solve(A._array, B._array, left=left)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
             y = Tensor()
@@ -214,6 +214,46 @@ def linalg_solve_triangular(
                 [2.]])
 
     """
+    try:
+        t = input._type
+        if (
+            t is B._type
+            and upper.__class__ is bool
+            and left.__class__ is bool
+            and unitriangular.__class__ is bool
+            and out is None
+            and not active.special
+        ):
+            r = t.k_linalg_solve_triangular(input._array, B._array, upper=upper, left=left, unitriangular=unitriangular)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            n1 = B._edge
+            if (n0 is not None or n1 is not None) and (not active.grad_off or STATE.get().grad):
+                y._version = w = [0, False]
+                y._edge = n = LINALG_SOLVE_TRIANGULAR.node()
+                n.number = next_number()
+                n.edges = (n0, n1)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    (r, o, None, w, 0),
+                    upper,
+                    left,
+                    unitriangular,
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(  # type: ignore[no-any-return]
         LINALG_SOLVE_TRIANGULAR, (input, B), {"upper": upper, "left": left, "unitriangular": unitriangular}, out
     )
@@ -453,10 +493,10 @@ def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = No
     """
     try:
         t = A._type
-        if driver is None and not active.special:
-            y = t.k_linalg_svd(A._array, full_matrices)
+        if (driver is None or driver.__class__ is str) and not active.special:
+            y = t.k_linalg_svd(A._array, full_matrices, driver=driver)
             if A._edge is not None and (not active.grad_off or STATE.get().grad):
-                LINALG_SVD.node.record(y, A, full_matrices)
+                LINALG_SVD.node.record(y, A, full_matrices, driver=driver)
             return y  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -479,8 +519,8 @@ def linalg_svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None =
     """
     try:
         t = A._type
-        if driver is None and out is None and not active.special:
-            r = t.k_linalg_svdvals(A._array)
+        if (driver is None or driver.__class__ is str) and out is None and not active.special:
+            r = t.k_linalg_svdvals(A._array, driver=driver)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
             y = Tensor()
@@ -585,8 +625,13 @@ def _linalg_pinv__atol_rtol_float(
     """``linalg_pinv.atol_rtol_float``; see :func:`linalg_pinv`."""
     try:
         t = input._type
-        if atol is None and rtol is None and hermitian is False and not active.special:
-            r = t.k_linalg_pinv__atol_rtol_float(input._array)
+        if (
+            (atol is None or atol.__class__ in (float, int))
+            and (rtol is None or rtol.__class__ in (float, int))
+            and hermitian.__class__ is bool
+            and not active.special
+        ):
+            r = t.k_linalg_pinv__atol_rtol_float(input._array, atol=atol, rtol=rtol, hermitian=hermitian)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
             y = Tensor()
@@ -1006,8 +1051,8 @@ def linalg_lstsq(
 
     """
     try:
-        if b.__class__ is Tensor and driver is None and not active.special:
-            return input._type.k_linalg_lstsq(input, b, rcond)  # type: ignore[no-any-return]
+        if b.__class__ is Tensor and (driver is None or driver.__class__ is str) and not active.special:
+            return input._type.k_linalg_lstsq(input, b, rcond, driver=driver)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(LINALG_LSTSQ, (input, b, rcond), {"driver": driver})  # type: ignore[no-any-return]

@@ -505,8 +505,13 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
     """
     try:
-        if index.__class__ is Tensor and source.__class__ is Tensor and alpha == 1 and not active.special:
-            return input._type.k_index_add(input, dim, index, source)  # type: ignore[no-any-return]
+        if (
+            index.__class__ is Tensor
+            and source.__class__ is Tensor
+            and alpha.__class__ in (float, int)
+            and not active.special
+        ):
+            return input._type.k_index_add(input, dim, index, source, alpha=alpha)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(INDEX_ADD, (input, dim, index, source), {"alpha": alpha})  # type: ignore[no-any-return]
@@ -640,8 +645,8 @@ def scatter_reduce(
     """
     try:
         t = input._type
-        if t is src._type and index._type is t.index_type and include_self is True and not active.special:
-            r = t.k_scatter_reduce__two(input._array, dim, index._array, src._array, reduce)
+        if t is src._type and index._type is t.index_type and include_self.__class__ is bool and not active.special:
+            r = t.k_scatter_reduce__two(input._array, dim, index._array, src._array, reduce, include_self=include_self)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
             y = Tensor()

@@ -452,8 +452,15 @@ def addmm(
     """
     try:
         t = input._type
-        if t is mat1._type and t is mat2._type and beta == 1 and alpha == 1 and out is None and not active.special:
-            r = t.k_addmm(input._array, mat1._array, mat2._array)
+        if (
+            t is mat1._type
+            and t is mat2._type
+            and (beta == 1 or beta.__class__ in (float, int) and t is t.float_type)
+            and (alpha == 1 or alpha.__class__ in (float, int) and t is t.float_type)
+            and out is None
+            and not active.special
+        ):
+            r = t.k_addmm(input._array, mat1._array, mat2._array, beta=beta, alpha=alpha)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
             y = Tensor()
@@ -518,8 +525,15 @@ def baddbmm(
     """
     try:
         t = input._type
-        if t is batch1._type and t is batch2._type and beta == 1 and alpha == 1 and out is None and not active.special:
-            r = t.k_baddbmm(input._array, batch1._array, batch2._array)
+        if (
+            t is batch1._type
+            and t is batch2._type
+            and (beta == 1 or beta.__class__ in (float, int) and t is t.float_type)
+            and (alpha == 1 or alpha.__class__ in (float, int) and t is t.float_type)
+            and out is None
+            and not active.special
+        ):
+            r = t.k_baddbmm(input._array, batch1._array, batch2._array, beta=beta, alpha=alpha)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
             y = Tensor()
@@ -583,8 +597,15 @@ def addmv(
     """
     try:
         t = input._type
-        if t is mat._type and t is vec._type and beta == 1 and alpha == 1 and out is None and not active.special:
-            r = t.k_addmv(input._array, mat._array, vec._array)
+        if (
+            t is mat._type
+            and t is vec._type
+            and (beta == 1 or beta.__class__ in (float, int) and t is t.float_type)
+            and (alpha == 1 or alpha.__class__ in (float, int) and t is t.float_type)
+            and out is None
+            and not active.special
+        ):
+            r = t.k_addmv(input._array, mat._array, vec._array, beta=beta, alpha=alpha)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
             y = Tensor()
@@ -801,8 +822,8 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 
     """
     try:
-        if other.__class__ is Tensor and dim == -1 and not active.special:
-            return input._type.k_linalg_cross(input, other)  # type: ignore[no-any-return]
+        if other.__class__ is Tensor and dim.__class__ is int and not active.special:
+            return input._type.k_linalg_cross(input, other, dim=dim)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(LINALG_CROSS, (input, other), {"dim": dim})  # type: ignore[no-any-return]

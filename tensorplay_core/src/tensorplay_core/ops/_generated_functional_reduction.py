@@ -573,8 +573,8 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
 
     """
     try:
-        if dim is None and keepdim is False and not active.special:
-            return input._type.k_aminmax(input)  # type: ignore[no-any-return]
+        if (dim is None or dim.__class__ is int) and keepdim.__class__ is bool and not active.special:
+            return input._type.k_aminmax(input, dim=dim, keepdim=keepdim)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(AMINMAX, (input,), {"dim": dim, "keepdim": keepdim})  # type: ignore[no-any-return]

@@ -63,6 +63,16 @@ def _sort__stable(
     descending: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """``sort.stable``; see :func:`sort`."""
+    try:
+        if stable.__class__ is bool and dim.__class__ is int and descending.__class__ is bool and not active.special:
+            return input._type.k_sort__stable(  # type: ignore[no-any-return]
+                input,
+                stable=stable,
+                dim=dim,
+                descending=descending,
+            )
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(  # type: ignore[no-any-return]
         SORT_STABLE, (input,), {"stable": stable, "dim": dim, "descending": descending}
     )
@@ -120,6 +130,16 @@ def _argsort__default(input: Tensor, dim: int = -1, descending: bool = False, *,
 
 def _argsort__stable(input: Tensor, *, stable: bool, dim: int = -1, descending: bool = False) -> Tensor:
     """``argsort.stable``; see :func:`argsort`."""
+    try:
+        if stable.__class__ is bool and dim.__class__ is int and descending.__class__ is bool and not active.special:
+            return input._type.k_argsort__stable(  # type: ignore[no-any-return]
+                input,
+                stable=stable,
+                dim=dim,
+                descending=descending,
+            )
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(  # type: ignore[no-any-return]
         ARGSORT_STABLE, (input,), {"stable": stable, "dim": dim, "descending": descending}
     )
@@ -335,8 +355,18 @@ def searchsorted(*args: Any, **kwargs: Any) -> Any:
 def _bucketize__Tensor(input: Tensor, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """``bucketize.Tensor``; see :func:`bucketize`."""
     try:
-        if boundaries.__class__ is Tensor and out_int32 is False and right is False and not active.special:
-            return input._type.k_bucketize__Tensor(input, boundaries)  # type: ignore[no-any-return]
+        if (
+            boundaries.__class__ is Tensor
+            and out_int32.__class__ is bool
+            and right.__class__ is bool
+            and not active.special
+        ):
+            return input._type.k_bucketize__Tensor(  # type: ignore[no-any-return]
+                input,
+                boundaries,
+                out_int32=out_int32,
+                right=right,
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]

@@ -53,6 +53,40 @@ def _var__correction(
     """``var.correction``; see :func:`var`."""
     if axis is not None:
         dim = second_name(dim, axis, "var", "axis")
+    try:
+        t = input._type
+        if (
+            (correction is None or correction.__class__ in (float, int) and t is t.float_type)
+            and keepdim.__class__ is bool
+            and not active.special
+        ):
+            r = t.k_var__correction(input._array, dim, correction=correction, keepdim=keepdim)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.real_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._edge = n = VAR_CORRECTION.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    dim if dim is None or dim.__class__ is int else tuple(dim),
+                    correction,
+                    keepdim,
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(  # type: ignore[no-any-return]
         VAR_CORRECTION, (input, dim), {"correction": correction, "keepdim": keepdim}
     )
@@ -159,6 +193,42 @@ def _std__correction(
     """``std.correction``; see :func:`std`."""
     if axis is not None:
         dim = second_name(dim, axis, "std", "axis")
+    try:
+        t = input._type
+        if (
+            (correction is None or correction.__class__ in (float, int) and t is t.float_type)
+            and keepdim.__class__ is bool
+            and not active.special
+        ):
+            r = t.k_std__correction(input._array, dim, correction=correction, keepdim=keepdim)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.real_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._version = w = [0, False]
+                y._edge = n = STD_CORRECTION.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    (r, o, None, w, 0),
+                    dim if dim is None or dim.__class__ is int else tuple(dim),
+                    correction,
+                    keepdim,
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(  # type: ignore[no-any-return]
         STD_CORRECTION, (input, dim), {"correction": correction, "keepdim": keepdim}
     )
@@ -259,6 +329,20 @@ def _var_mean__correction(
     """``var_mean.correction``; see :func:`var_mean`."""
     if axis is not None:
         dim = second_name(dim, axis, "var_mean", "axis")
+    try:
+        if (
+            (correction is None or correction.__class__ in (float, int))
+            and keepdim.__class__ is bool
+            and not active.special
+        ):
+            return input._type.k_var_mean__correction(  # type: ignore[no-any-return]
+                input,
+                dim if dim is None or dim.__class__ is int else tuple(dim),
+                correction=correction,
+                keepdim=keepdim,
+            )
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(  # type: ignore[no-any-return]
         VAR_MEAN_CORRECTION, (input, dim), {"correction": correction, "keepdim": keepdim}
     )
@@ -366,6 +450,20 @@ def _std_mean__correction(
     """``std_mean.correction``; see :func:`std_mean`."""
     if axis is not None:
         dim = second_name(dim, axis, "std_mean", "axis")
+    try:
+        if (
+            (correction is None or correction.__class__ in (float, int))
+            and keepdim.__class__ is bool
+            and not active.special
+        ):
+            return input._type.k_std_mean__correction(  # type: ignore[no-any-return]
+                input,
+                dim if dim is None or dim.__class__ is int else tuple(dim),
+                correction=correction,
+                keepdim=keepdim,
+            )
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(  # type: ignore[no-any-return]
         STD_MEAN_CORRECTION, (input, dim), {"correction": correction, "keepdim": keepdim}
     )
@@ -769,8 +867,14 @@ def _quantile__default(
     if keepdims is not None:
         keepdim = second_name(keepdim, keepdims, "quantile", "keepdims")
     try:
-        if q.__class__ is Tensor and interpolation == "linear" and not active.special:
-            return input._type.k_quantile(input, q, dim, keepdim)  # type: ignore[no-any-return]
+        if q.__class__ is Tensor and interpolation.__class__ is str and not active.special:
+            return input._type.k_quantile(  # type: ignore[no-any-return]
+                input,
+                q,
+                dim,
+                keepdim,
+                interpolation=interpolation,
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(QUANTILE, (input, q, dim, keepdim), {"interpolation": interpolation})  # type: ignore[no-any-return]
@@ -792,8 +896,14 @@ def _quantile__scalar(
     if keepdims is not None:
         keepdim = second_name(keepdim, keepdims, "quantile", "keepdims")
     try:
-        if interpolation == "linear" and not active.special:
-            return input._type.k_quantile__scalar(input, q, dim, keepdim)  # type: ignore[no-any-return]
+        if interpolation.__class__ is str and not active.special:
+            return input._type.k_quantile__scalar(  # type: ignore[no-any-return]
+                input,
+                q,
+                dim,
+                keepdim,
+                interpolation=interpolation,
+            )
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
     return call(  # type: ignore[no-any-return]

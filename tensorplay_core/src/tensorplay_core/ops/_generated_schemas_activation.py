@@ -388,6 +388,7 @@ GELU = operator(
     tags=("core", "pointwise", "nn", "real"),
     promises={"CPU": "gelu", "CUDA": "gelu"},
     fast=True,
+    passes=("approximate",),
 )
 GELU_BACKWARD = operator(
     "gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor",
@@ -397,6 +398,7 @@ GELU_BACKWARD = operator(
     tags=("core", "pointwise", "real", "backward"),
     promises={"CPU": "gelu_backward", "CUDA": "gelu_backward"},
     fast=True,
+    passes=("approximate",),
 )
 PRELU = operator(
     "prelu(Tensor self, Tensor weight) -> Tensor",

@@ -48,6 +48,7 @@ SCALED_DOT_PRODUCT_ATTENTION = operator(
     tags=("core", "nn", "real"),
     promises={"Composite": "scaled_dot_product_attention"},
     fast=True,
+    passes=("scale", "enable_gqa"),
 )
 _ATTENTION = operator(
     "_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, "

@@ -42,6 +42,7 @@ ADDCMUL = operator(
     autocast="promote",
     tags=("core", "numeric", "pointwise"),
     fast=True,
+    passes=("value",),
     math=Program(
         ("self", "tensor1", "tensor2"),
         (("value", 1),),
@@ -64,6 +65,7 @@ ADDCDIV = operator(
     autocast="promote",
     tags=("core", "numeric", "pointwise"),
     fast=True,
+    passes=("value",),
     math=Program(
         ("self", "tensor1", "tensor2"),
         (("value", 1),),
@@ -86,6 +88,7 @@ RSUB = operator(
     autocast="promote",
     tags=("core", "numeric", "pointwise"),
     fast=True,
+    passes=("alpha",),
     math=Program(
         ("self", "other"),
         (("alpha", 1),),

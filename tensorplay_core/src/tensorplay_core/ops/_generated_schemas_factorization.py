@@ -14,6 +14,7 @@ LINALG_CHOLESKY = operator(
     tags=("linalg", "factorization"),
     promises={"CPU": "linalg_cholesky", "CUDA": "linalg_cholesky", "Composite": "linalg_cholesky"},
     fast=True,
+    passes=("upper",),
 )
 LINALG_CHOLESKY_EX = operator(
     "linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, "
@@ -23,6 +24,7 @@ LINALG_CHOLESKY_EX = operator(
     tags=("linalg", "factorization"),
     promises={"CPU": "linalg_cholesky_ex", "CUDA": "linalg_cholesky_ex"},
     fast=True,
+    passes=("upper", "check_errors"),
 )
 LINALG_SOLVE = operator(
     "linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor",
@@ -32,6 +34,7 @@ LINALG_SOLVE = operator(
     tags=("linalg", "factorization"),
     promises={"CPU": "linalg_solve", "CUDA": "linalg_solve"},
     fast=True,
+    passes=("left",),
 )
 LINALG_SOLVE_TRIANGULAR = operator(
     "linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, "
@@ -46,6 +49,8 @@ LINALG_SOLVE_TRIANGULAR = operator(
         "CUDA": "linalg_solve_triangular",
         "Composite": "linalg_solve_triangular",
     },
+    fast=True,
+    passes=("upper", "left", "unitriangular"),
 )
 LINALG_INV = operator(
     "linalg_inv(Tensor A) -> Tensor",
@@ -107,6 +112,7 @@ LINALG_SVD = operator(
     tags=("linalg", "factorization"),
     promises={"CPU": "linalg_svd", "CUDA": "linalg_svd", "Composite": "linalg_svd"},
     fast=True,
+    passes=("driver",),
 )
 LINALG_SVDVALS = operator(
     "linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor",
@@ -117,6 +123,7 @@ LINALG_SVDVALS = operator(
     tags=("linalg", "factorization"),
     promises={"CPU": "linalg_svdvals", "CUDA": "linalg_svdvals", "Composite": "linalg_svdvals"},
     fast=True,
+    passes=("driver",),
 )
 LINALG_QR = operator(
     "linalg_qr(Tensor A, str mode=\"reduced\") -> (Tensor Q, Tensor R)",
@@ -153,6 +160,7 @@ LINALG_PINV_ATOL_RTOL_FLOAT = operator(
     tags=("linalg", "factorization"),
     promises={"Composite": "linalg_pinv"},
     fast=True,
+    passes=("atol", "rtol", "hermitian"),
 )
 LINALG_PINV = operator(
     "linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor",
@@ -244,6 +252,7 @@ LINALG_LSTSQ = operator(
     tags=("linalg", "factorization"),
     promises={"Composite": "linalg_lstsq"},
     fast=True,
+    passes=("driver",),
 )
 DET = operator(
     "det(Tensor self) -> Tensor",

@@ -143,6 +143,7 @@ INDEX_ADD = operator(
     composite="implicit",
     promises={"Composite": "index_add"},
     fast=True,
+    passes=("alpha",),
 )
 INDEX_ADD_ = operator(
     "index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor(a!)",
@@ -198,5 +199,6 @@ SCATTER_REDUCE_TWO = operator(
     tags=("core",),
     promises={"CPU": "scatter_reduce", "CUDA": "scatter_reduce", "Composite": "scatter_reduce"},
     fast=True,
+    passes=("include_self",),
 )
 SCATTER_REDUCE__TWO = inplace(SCATTER_REDUCE_TWO, fast=False)

@@ -82,6 +82,7 @@ ADDMM = operator(
     tags=("core", "linalg", "numeric"),
     promises={"CPU": "addmm", "CUDA": "addmm", "Composite": "addmm"},
     fast=True,
+    passes=("beta", "alpha"),
 )
 ADDMM_ = inplace(ADDMM)
 BADDBMM = operator(
@@ -93,6 +94,7 @@ BADDBMM = operator(
     tags=("core", "linalg", "numeric"),
     promises={"CPU": "baddbmm", "CUDA": "baddbmm", "Composite": "baddbmm"},
     fast=True,
+    passes=("beta", "alpha"),
 )
 BADDBMM_ = inplace(BADDBMM)
 ADDMV = operator(
@@ -104,6 +106,7 @@ ADDMV = operator(
     tags=("core", "linalg", "numeric"),
     promises={"CPU": "addmv", "CUDA": "addmv", "Composite": "addmv"},
     fast=True,
+    passes=("beta", "alpha"),
 )
 ADDMV_ = inplace(ADDMV)
 TRIL = operator(
@@ -161,6 +164,7 @@ LINALG_CROSS = operator(
     tags=("linalg", "numeric"),
     promises={"Composite": "linalg_cross"},
     fast=True,
+    passes=("dim",),
 )
 CROSS = operator(
     "cross(Tensor self, Tensor other, int? dim=None) -> Tensor",

@@ -113,6 +113,7 @@ AMINMAX = operator(
     tags=("reduction", "ordered"),
     promises={"Composite": "aminmax"},
     fast=True,
+    passes=("dim", "keepdim"),
 )
 PROD = operator(
     "prod(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",

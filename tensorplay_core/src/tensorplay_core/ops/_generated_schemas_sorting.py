@@ -19,6 +19,8 @@ SORT_STABLE = operator(
     composite="implicit",
     tags=("sorting", "ordered"),
     promises={"Composite": "sort.stable"},
+    fast=True,
+    passes=("stable", "dim", "descending"),
 )
 ARGSORT = operator(
     "argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor",
@@ -33,6 +35,8 @@ ARGSORT_STABLE = operator(
     composite="implicit",
     tags=("sorting", "ordered"),
     promises={"Composite": "argsort.stable"},
+    fast=True,
+    passes=("stable", "dim", "descending"),
     differentiable=False,
 )
 MSORT = operator(
@@ -83,6 +87,7 @@ BUCKETIZE_TENSOR = operator(
     tags=("sorting", "ordered"),
     promises={"Composite": "bucketize.Tensor"},
     fast=True,
+    passes=("out_int32", "right"),
     differentiable=False,
 )
 BUCKETIZE_SCALAR = operator(

@@ -13,6 +13,8 @@ VAR_CORRECTION = operator(
     composite="explicit",
     tags=("reduction",),
     promises={"CPU": "var.correction", "CUDA": "var.correction", "Composite": "var.correction"},
+    fast=True,
+    passes=("correction", "keepdim"),
 )
 VAR = operator(
     "var(Tensor self, bool unbiased=True) -> Tensor",
@@ -36,6 +38,8 @@ STD_CORRECTION = operator(
     composite="explicit",
     tags=("reduction",),
     promises={"CPU": "std.correction", "CUDA": "std.correction", "Composite": "std.correction"},
+    fast=True,
+    passes=("correction", "keepdim"),
 )
 STD = operator(
     "std(Tensor self, bool unbiased=True) -> Tensor",
@@ -57,6 +61,8 @@ VAR_MEAN_CORRECTION = operator(
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "var_mean.correction"},
+    fast=True,
+    passes=("correction", "keepdim"),
 )
 VAR_MEAN = operator(
     "var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
@@ -78,6 +84,8 @@ STD_MEAN_CORRECTION = operator(
     composite="implicit",
     tags=("reduction",),
     promises={"Composite": "std_mean.correction"},
+    fast=True,
+    passes=("correction", "keepdim"),
 )
 STD_MEAN = operator(
     "std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
@@ -149,6 +157,7 @@ QUANTILE = operator(
     tags=("reduction", "real"),
     promises={"Composite": "quantile"},
     fast=True,
+    passes=("interpolation",),
 )
 QUANTILE_SCALAR = operator(
     "quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, "
@@ -157,4 +166,5 @@ QUANTILE_SCALAR = operator(
     tags=("reduction", "real"),
     promises={"Composite": "quantile.scalar"},
     fast=True,
+    passes=("interpolation",),
 )

@@ -58,7 +58,7 @@ def call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any] | None = No
     keys = key_set_of_call(op, positional, keywords)
     generation = op.generation
     result = run(op, keys, positional, keywords)
-    if op.fast and not active.special and not keywords:
+    if op.fast and not active.special and op.passes.issuperset(keywords):
         slots.offer(op, positional, generation)
     return result
 

@@ -32,6 +32,7 @@ def operator(
     tags: tuple[str, ...] = (),
     promises: Mapping[str, str] | None = None,
     fast: bool = False,
+    passes: tuple[str, ...] = (),
     differentiable: bool = True,
     math: Program | None = None,
     owner: str = "",
@@ -52,6 +53,7 @@ def operator(
     if callable(shape):
         op.shape = _rule(op, shape, owner)
     op.fast = fast
+    op.passes = frozenset(passes)
     if not differentiable:
         op.differentiable = (False,)
     return _enter(op, owner)
@@ -87,6 +89,7 @@ def _enter(op: Operator, owner: str) -> Operator:
     if known.schema_text == op.schema_text:  # the same again: whoever has it, or a kernel for it, keeps it
         for name in ("shape", "promote", "composite", "autocast", "tags", "promises", "math", "where"):
             setattr(known, name, getattr(op, name))
+        known.passes = op.passes
         known.fast, known.differentiable, known.functional = op.fast, op.differentiable, op.functional
         return known
     REGISTRY.remove(known)

@@ -83,12 +83,23 @@ def _numbers(op: Operator, given: tuple[Any, ...]) -> str:
 
 
 def _changed(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    if kwargs:
-        return f"{', '.join(kwargs)} differ{'s' * (len(kwargs) == 1)} from the default"
+    changed = [name for name in kwargs if name not in op.passes]
+    if changed:
+        return f"{', '.join(changed)} differ{'s' * (len(changed) == 1)} from the default"
+    first = next(tensors_in(args, {}), None)
+    for name, value in kwargs.items():
+        if plan_of(op).by_name[name].kind == "Scalar" and not _fits(op, value, first):
+            return f"{name} is a number that could change the dtype of the result"
     for spec, value in zip(plan_of(op).positional, args, strict=True):
         if spec.kind in ("ScalarType", "Device") and value != spec.default:
             return f"{spec.name} differs from the default"
     return ""
+
+
+def _fits(op: Operator, value: Any, first: Any) -> bool:
+    """Whether a number is passed on to the kernel: among tensors with fractions, or by an operator that decomposes."""
+    number = value is None or value.__class__ in (float, int)
+    return number and (op.composite == "implicit" or first is None or first._type.dtype.is_inexact)
 
 
 def _types(op: Operator, args: tuple[Any, ...]) -> str:

@@ -15,8 +15,8 @@ from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import AUTOGRAD, PAGE, DispatchKey, family_of
 from tensorplay_core.dispatch.operator import Operator, Registration
 from tensorplay_core.dispatch.registry import REGISTRY
-from tensorplay_core.dispatch.resolution import at_key
-from tensorplay_core.dispatch.tensor_type import TensorType, unresolved
+from tensorplay_core.dispatch.resolution import at_key, takes
+from tensorplay_core.dispatch.tensor_type import TensorType, Unresolved, unresolved
 from tensorplay_core.ops import kernels, typing_rules
 from tensorplay_core.ops.arguments import plan_of, tensors_in
 from tensorplay_core.tensor.tensor import Tensor, wrap
@@ -93,6 +93,8 @@ def kernel_for(op: Operator, type: TensorType) -> Kernel | None:
         if not program_types.takes_any_number(op, type.dtype):
             return None
     kernel = adapted(op, registration, type)
+    if op.passes and not takes(registration, dict.fromkeys(op.passes)):
+        kernel = _with_defaults_only(op, kernel)
     if views:
         return None if type.several else _taking_views(op, kernel)
     return _as_tensors(op, kernel, type) if several else kernel
@@ -158,11 +160,23 @@ def _writing(op: Operator, functional: Operator, type: TensorType) -> Kernel | N
 
 
 def _on_device(kernel: Kernel, type: TensorType) -> Kernel:
-    def on_device(*args: Any) -> Any:
+    def on_device(*args: Any, **keywords: Any) -> Any:
         with type.as_current():
-            return kernel(*args)
+            return kernel(*args, **keywords)
 
     return on_device
+
+
+def _with_defaults_only(op: Operator, kernel: Kernel) -> Kernel:
+    """Returns a kernel for calls without keywords: it takes none; others go the slow path."""
+    defaults = {spec.name: spec.default for spec in plan_of(op).keyword if spec.name in op.passes}
+
+    def with_defaults_only(*args: Any, **keywords: Any) -> Any:
+        if keywords and keywords != defaults:
+            raise Unresolved
+        return kernel(*args)
+
+    return with_defaults_only
 
 
 def _cast_before(op: Operator, kernel: Kernel, compute: TensorType) -> Kernel:
@@ -170,8 +184,9 @@ def _cast_before(op: Operator, kernel: Kernel, compute: TensorType) -> Kernel:
     plan = plan_of(op)
     positions = frozenset(i for i in plan.tensor_positions if plan.positional[i].name not in NOT_PROMOTED)
 
-    def cast_before(*args: Any) -> Any:
-        return kernel(*[cast(a, native) if i in positions and a is not None else a for i, a in enumerate(args)])
+    def cast_before(*args: Any, **keywords: Any) -> Any:
+        arrays = [cast(a, native) if i in positions and a is not None else a for i, a in enumerate(args)]
+        return kernel(*arrays, **keywords)
 
     return cast_before
 
@@ -179,8 +194,8 @@ def _cast_before(op: Operator, kernel: Kernel, compute: TensorType) -> Kernel:
 def _cast_after(kernel: Kernel, wanted: TensorType) -> Kernel:
     cast, as_array, native = wanted.api.cast, wanted.as_array, wanted.native
 
-    def cast_after(*args: Any) -> Any:
-        return cast(as_array(kernel(*args)), native)
+    def cast_after(*args: Any, **keywords: Any) -> Any:
+        return cast(as_array(kernel(*args, **keywords)), native)
 
     return cast_after
 
@@ -188,8 +203,8 @@ def _cast_after(kernel: Kernel, wanted: TensorType) -> Kernel:
 def _named(op: Operator, kernel: Kernel) -> Kernel:
     make = plan_of(op).result_class
 
-    def named(*args: Any) -> Any:
-        return make(kernel(*args))
+    def named(*args: Any, **keywords: Any) -> Any:
+        return make(kernel(*args, **keywords))
 
     return named if make is not tuple else kernel
 
@@ -199,9 +214,9 @@ def _as_tensors(op: Operator, kernel: Kernel, type: TensorType) -> Kernel:
     make, array_class, as_array, api = plan_of(op).result_class, type.array_class, type.as_array, type.api
     types: dict[Any, TensorType] = {}
 
-    def as_tensors(*args: Any) -> Any:
+    def as_tensors(*args: Any, **keywords: Any) -> Any:
         results = []
-        for r in kernel(*args):
+        for r in kernel(*args, **keywords):
             if r.__class__ is not array_class:
                 r = as_array(r)
             o = types.get(r.dtype)
@@ -221,8 +236,8 @@ def _as_tensors(op: Operator, kernel: Kernel, type: TensorType) -> Kernel:
 def _restricting(kernel: Kernel) -> Kernel:
     """Returns a Composite kernel after which its several views are known to be the results of one call."""
 
-    def restricting(*args: Any) -> Any:
-        result = kernel(*args)
+    def restricting(*args: Any, **keywords: Any) -> Any:
+        result = kernel(*args, **keywords)
         if not active.grad_off or STATE.get().grad:
             restrict(result)
         return result
@@ -276,13 +291,13 @@ def _lifted(
         itself = registration.function
         counts = counts and registration.owner != CORE
 
-    def lifted(*args: Any) -> Any:
+    def lifted(*args: Any, **keywords: Any) -> Any:
         tensors = tuple([a if (t := types.get(i)) is None or a is None else wrap(a, t) for i, a in enumerate(args)])
         if itself is None:
             with exclude(AUTOGRAD):
-                found = run(op, keys, tensors, {})
+                found = run(op, keys, tensors, keywords)
         else:
-            found = itself(*tensors)
+            found = itself(*tensors, **keywords)
             if counts:
                 fallbacks.count(op, key, "composite")
         if several:

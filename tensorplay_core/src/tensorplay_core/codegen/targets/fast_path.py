@@ -14,7 +14,7 @@ from tensorplay_core.codegen.contract import Derivative, NativeFunction
 from tensorplay_core.codegen.signatures import default_text, promoted, takes_numbers
 from tensorplay_core.codegen.targets.node_plan import Plan, owned, plan
 from tensorplay_core.types.promotion import NOT_PROMOTED
-from tensorplay_core.types.schema import Argument
+from tensorplay_core.types.schema import Argument, BaseType
 
 RESULT_TYPES = {
     "default": "same_type",
@@ -25,6 +25,7 @@ RESULT_TYPES = {
     "index": "index_type",
     "real": "real_type",
 }
+_CLASSES = {BaseType.BOOL: "bool", BaseType.INT: "int", BaseType.STR: "str"}
 CONSTANTS = ("None", "True", "False")
 """Defaults of which there is one, so that identity is the question."""
 
@@ -52,8 +53,8 @@ def fast_body(
         "try:",
         f"    t = {first}._type",
         *indent(_list_lines(listed, names)),
-        *indent(condition(_conditions(function, names, typed, derivative, keywords))),
-        *indent(_kernel_and_result(context, function, names, derivative), 2),
+        *indent(condition(_conditions(context, function, names, typed, derivative, keywords))),
+        *indent(_kernel_and_result(context, function, names, derivative, keywords), 2),
         "except Exception:  # whatever it is, the slow path meets it again and says it properly",
         "    pass",
     ]
@@ -93,8 +94,9 @@ def _on_tensors(
             absent = f"{name} is None or " if argument.type.is_optional else ""
             one = f"{absent}{name}.__class__ is Tensor"
             conditions.append(f"({one})" if absent else one)
-    conditions += _unchanged(function, names, keywords)
+    conditions += _usual_values(context, function, names, keywords)
     arguments = [owned(a, names[a.name]) for a in function.schema.positional]
+    arguments += _passed(context, function, names, keywords)
     if first.type.is_tensor_list:
         conditions += _all_tensors(names[first.name], first.type.item.is_optional)
     item = "[0]" * first.type.is_tensor_list
@@ -158,6 +160,7 @@ def scalar_lines(function: NativeFunction, names: Mapping[str, str]) -> list[str
 
 
 def _conditions(
+    context: CodegenContext,
     function: NativeFunction,
     names: Mapping[str, str],
     typed: tuple[Argument, ...],
@@ -171,7 +174,7 @@ def _conditions(
     conditions += [f"({name} is None or t is {name}._type)" for name in optional]
     unpromoted = [a for a in function.schema.positional if a.type.is_tensor and a.name in NOT_PROMOTED]
     conditions += [f"{names[a.name]}._type is t.{NOT_PROMOTED[a.name]}" for a in unpromoted]
-    conditions += _unchanged(function, names, keywords)
+    conditions += _usual_values(context, function, names, keywords)
     if derivative is None and not _never_differentiable(function):
         conditions += [f"{names[a.name]}._edge is None" for a in typed]
         conditions += [f"not any([x._edge for x in {names[listed.name]}])"] if listed and not typed else []
@@ -179,11 +182,16 @@ def _conditions(
     return [*conditions, "not active.special"]  # a special type's slots stay unresolved, and so send the call away
 
 
-def _unchanged(function: NativeFunction, names: Mapping[str, str], keywords: bool) -> list[str]:
-    """Returns the conditions that keywords, dtypes and devices have their defaults."""
+def _usual_values(
+    context: CodegenContext, function: NativeFunction, names: Mapping[str, str], keywords: bool
+) -> list[str]:
+    """Returns the conditions that keywords, dtypes and devices have their defaults, or values that a kernel takes."""
+    passed = context.passed_keywords(function) if keywords else ()
     conditions = []
     for argument in (*function.schema.positional, *(function.schema.keyword_only if keywords else ())):
-        if argument.default is not None and (argument.kwarg_only or str(argument.type) in ("ScalarType?", "Device?")):
+        if argument.name in passed:
+            conditions.append(_plain(argument, names[argument.name], function.composite == "implicit"))
+        elif argument.default is not None and (argument.kwarg_only or str(argument.type) in ("ScalarType?", "Device?")):
             name = names[argument.name]
             default = default_text(argument)
             conditions.append(f"{name} {'is' if default in CONSTANTS else '=='} {default}")
@@ -192,24 +200,64 @@ def _unchanged(function: NativeFunction, names: Mapping[str, str], keywords: boo
     return conditions
 
 
+def _plain(argument: Argument, name: str, any_number: bool) -> str:
+    """Returns the condition that a value is one which the kernel takes as it is.
+
+    A number beside tensors without fractions could change the dtype of the result, unless the kernel takes tensors.
+    """
+    base, floating = argument.type.base, "" if any_number else " and t is t.float_type"
+    if base is BaseType.SCALAR:
+        condition = f"{name}.__class__ in (float, int){floating}"
+    elif base is BaseType.FLOAT:
+        condition = f"{name}.__class__ in (float, int)"
+    else:
+        condition = f"{name}.__class__ is {_CLASSES[base]}"
+    default = None if argument.default is None else default_text(argument)
+    if default == "None":
+        return f"({name} is None or {condition})"
+    if base is BaseType.SCALAR and default is not None and floating:
+        return f"({name} == {default} or {condition})"
+    return condition
+
+
+def _passed(context: CodegenContext, function: NativeFunction, names: Mapping[str, str], keywords: bool) -> list[str]:
+    """Returns the keyword arguments of the kernel's call."""
+    return [f"{name}={names[name]}" for name in context.passed_keywords(function)] if keywords else []
+
+
 def _never_differentiable(function: NativeFunction) -> bool:
     return function.promote in ("bool", "index")
 
 
 def _kernel_and_result(
-    context: CodegenContext, function: NativeFunction, names: Mapping[str, str], derivative: Derivative | None
+    context: CodegenContext,
+    function: NativeFunction,
+    names: Mapping[str, str],
+    derivative: Derivative | None,
+    keywords: bool,
 ) -> list[str]:
     if len(function.schema.returns) == 1 and _listed(function) is None:
-        return [*_kernel_call(context, function, names), *_result(context, function, names, derivative)]
+        return [*_kernel_call(context, function, names, keywords), *_result(context, function, names, derivative)]
     if len(function.schema.returns) == 1:
-        lines = [*_kernel_call(context, function, names), *_result(context, function, names, None)[:-1]]
-        return [*lines, *_recording(function, names, derivative), "return y"]
+        lines = [*_kernel_call(context, function, names, keywords), *_result(context, function, names, None)[:-1]]
+        return [*lines, *_recording(context, function, names, derivative, keywords), "return y"]
     # The slot of an operator with several results makes tensors of them, and their node records itself.
-    lines = wrapped(f"y = t.{context.slot_name(function)}(", _arrays(function, names), ")", 108)
-    return [*lines, *_recording(function, names, derivative), "return y  # type: ignore[no-any-return]"]
+    given = [*_arrays(function, names), *_passed(context, function, names, keywords)]
+    lines = wrapped(f"y = t.{context.slot_name(function)}(", given, ")", 108)
+    return [
+        *lines,
+        *_recording(context, function, names, derivative, keywords),
+        "return y  # type: ignore[no-any-return]",
+    ]
 
 
-def _recording(function: NativeFunction, names: Mapping[str, str], derivative: Derivative | None) -> list[str]:
+def _recording(
+    context: CodegenContext,
+    function: NativeFunction,
+    names: Mapping[str, str],
+    derivative: Derivative | None,
+    keywords: bool,
+) -> list[str]:
     """Returns the statements that have the node of a call record itself, where a result should have one."""
     if derivative is None:
         return []
@@ -217,6 +265,7 @@ def _recording(function: NativeFunction, names: Mapping[str, str], derivative: D
     present = [_has_node(inputs[n], names[n]) for n in plan(derivative).inputs]
     anyone = " or ".join(present)
     recorded = ["y", *(owned(a, names[a.name]) for a in function.schema.positional)]
+    recorded += _passed(context, function, names, keywords)
     anyone = f"({anyone})" if len(present) > 1 else anyone
     return [
         *condition([anyone, "(not active.grad_off or STATE.get().grad)"]),
@@ -239,9 +288,12 @@ def _arrays(function: NativeFunction, names: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _kernel_call(context: CodegenContext, function: NativeFunction, names: Mapping[str, str]) -> list[str]:
+def _kernel_call(
+    context: CodegenContext, function: NativeFunction, names: Mapping[str, str], keywords: bool
+) -> list[str]:
+    given = [*_arrays(function, names), *_passed(context, function, names, keywords)]
     return [
-        *wrapped(f"r = t.{context.slot_name(function)}(", _arrays(function, names), ")", 108),
+        *wrapped(f"r = t.{context.slot_name(function)}(", given, ")", 108),
         "if r.__class__ is not t.array_class:",
         "    r = t.as_array(r)",
     ]

@@ -393,7 +393,8 @@ def _overloaded(module: Module, overloads: tuple[NativeFunction, ...]) -> list[l
 
 def _has_one_form(context: CodegenContext, function: NativeFunction) -> bool:
     """Whether a call without keywords means a record, and has one form only: no positional argument may be left out."""
-    return context.is_told_apart(function) and all(a.default is None for a in function.schema.positional)
+    given = all(a.default is not None for a in function.schema.keyword_only)
+    return given and context.is_told_apart(function) and all(a.default is None for a in function.schema.positional)
 
 
 def _plain_call(context: CodegenContext, function: NativeFunction | None, names: Mapping[str, str]) -> list[str]:

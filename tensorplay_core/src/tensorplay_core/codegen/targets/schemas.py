@@ -56,6 +56,8 @@ def _operator(context: CodegenContext, function: NativeFunction) -> list[str]:
         fields.append("\n    ".join(wrapped("promises={", promises, "}", 114)))
     if context.is_fast(function):
         fields.append("fast=True")
+        passed = context.passed_keywords(function)
+        fields += [f"passes={_tuple(passed)}"] if passed else []
     derivative = context.contract.derivative_of(function)
     if derivative is not None and not derivative.is_differentiable:
         fields.append("differentiable=False")
