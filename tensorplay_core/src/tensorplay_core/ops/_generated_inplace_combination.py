@@ -73,7 +73,7 @@ def addcmul_(input: Tensor, tensor1: Tensor | Number, tensor2: Tensor | Number, 
             and tensor2.__class__ is Tensor
             and t is tensor1._type
             and t is tensor2._type
-            and value == 1
+            and (value == 1 or value.__class__ in (float, int) and t is t.float_type)
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
             and (
@@ -83,7 +83,7 @@ def addcmul_(input: Tensor, tensor1: Tensor | Number, tensor2: Tensor | Number, 
             and (tensor1._array.shape == input._array.shape or not tensor1._array.shape)
             and (tensor2._array.shape == input._array.shape or not tensor2._array.shape)
         ):
-            t.k_addcmul_(input._array, tensor1._array, tensor2._array)
+            t.k_addcmul_(input._array, tensor1._array, tensor2._array, value=value)
             if v is not None:
                 v[0] += 1
             return input
@@ -110,7 +110,7 @@ def addcdiv_(input: Tensor, tensor1: Tensor | Number, tensor2: Tensor | Number, 
             and tensor2.__class__ is Tensor
             and t is tensor1._type
             and t is tensor2._type
-            and value == 1
+            and (value == 1 or value.__class__ in (float, int) and t is t.float_type)
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
             and (
@@ -120,7 +120,7 @@ def addcdiv_(input: Tensor, tensor1: Tensor | Number, tensor2: Tensor | Number, 
             and (tensor1._array.shape == input._array.shape or not tensor1._array.shape)
             and (tensor2._array.shape == input._array.shape or not tensor2._array.shape)
         ):
-            t.k_addcdiv_(input._array, tensor1._array, tensor2._array)
+            t.k_addcdiv_(input._array, tensor1._array, tensor2._array, value=value)
             if v is not None:
                 v[0] += 1
             return input

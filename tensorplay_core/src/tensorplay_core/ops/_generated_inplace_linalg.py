@@ -32,8 +32,8 @@ def addmm_(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha
         if (
             t is mat1._type
             and t is mat2._type
-            and beta == 1
-            and alpha == 1
+            and (beta == 1 or beta.__class__ in (float, int) and t is t.float_type)
+            and (alpha == 1 or alpha.__class__ in (float, int) and t is t.float_type)
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
             and (
@@ -43,7 +43,7 @@ def addmm_(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha
             and (mat1._array.shape == input._array.shape or not mat1._array.shape)
             and (mat2._array.shape == input._array.shape or not mat2._array.shape)
         ):
-            t.k_addmm_(input._array, mat1._array, mat2._array)
+            t.k_addmm_(input._array, mat1._array, mat2._array, beta=beta, alpha=alpha)
             if v is not None:
                 v[0] += 1
             return input
@@ -64,8 +64,8 @@ def baddbmm_(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1,
         if (
             t is batch1._type
             and t is batch2._type
-            and beta == 1
-            and alpha == 1
+            and (beta == 1 or beta.__class__ in (float, int) and t is t.float_type)
+            and (alpha == 1 or alpha.__class__ in (float, int) and t is t.float_type)
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
             and (
@@ -75,7 +75,7 @@ def baddbmm_(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1,
             and (batch1._array.shape == input._array.shape or not batch1._array.shape)
             and (batch2._array.shape == input._array.shape or not batch2._array.shape)
         ):
-            t.k_baddbmm_(input._array, batch1._array, batch2._array)
+            t.k_baddbmm_(input._array, batch1._array, batch2._array, beta=beta, alpha=alpha)
             if v is not None:
                 v[0] += 1
             return input
@@ -96,8 +96,8 @@ def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: 
         if (
             t is mat._type
             and t is vec._type
-            and beta == 1
-            and alpha == 1
+            and (beta == 1 or beta.__class__ in (float, int) and t is t.float_type)
+            and (alpha == 1 or alpha.__class__ in (float, int) and t is t.float_type)
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1])
             and (
@@ -107,7 +107,7 @@ def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: 
             and (mat._array.shape == input._array.shape or not mat._array.shape)
             and (vec._array.shape == input._array.shape or not vec._array.shape)
         ):
-            t.k_addmv_(input._array, mat._array, vec._array)
+            t.k_addmv_(input._array, mat._array, vec._array, beta=beta, alpha=alpha)
             if v is not None:
                 v[0] += 1
             return input

@@ -75,6 +75,7 @@ def inplace(functional: Operator, *, fast: bool = True) -> Operator:
         where=functional.where,
     )
     op.fast = functional.fast and fast
+    op.passes = functional.passes
     op.differentiable = functional.differentiable
     return _enter(op, functional.owner)
 

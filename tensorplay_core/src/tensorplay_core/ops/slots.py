@@ -137,10 +137,10 @@ def _writing(op: Operator, functional: Operator, type: TensorType) -> Kernel | N
         return None
     general = _lifted(op, type)
     computes = typing_rules.compute_dtype(functional, type.dtype) is type.dtype
-    if not kernels.has_out(registration) or not computes or type in registration.casts:
-        return general
     if type.several:
         return general
+    if not kernels.has_out(registration) or not computes or type in registration.casts:
+        return _copying(functional, type, general)
     ufunc: Any = registration.function
 
     def write_one(array: Any) -> Any:
@@ -157,6 +157,26 @@ def _writing(op: Operator, functional: Operator, type: TensorType) -> Kernel | N
 
     writers: dict[int, Kernel] = {1: write_one, 2: write_two}
     return writers.get(ufunc.nin, general)
+
+
+def _copying(functional: Operator, type: TensorType, general: Kernel) -> Kernel:
+    """Returns a kernel that computes what the functional one gives for arrays of that type, and copies it."""
+    compute = kernel_for(functional, type)
+    copy = at_key(REGISTRY.operators["tp::copy_"], PAGE * type.page + type.key).registration
+    result = typing_rules.result_type(functional, type)
+    if compute is None or functional.composite == "implicit" or result is None or result.dtype is not type.dtype:
+        return general
+    if copy is None or copy.level != "array":
+        return general
+    copy_into: Kernel = copy.function
+
+    def copying(array: Any, *args: Any, **keywords: Any) -> Any:
+        try:
+            return copy_into(array, compute(array, *args, **keywords))
+        except Exception:  # raised before anything is written
+            return general(array, *args, **keywords)
+
+    return copying
 
 
 def _on_device(kernel: Kernel, type: TensorType) -> Kernel:

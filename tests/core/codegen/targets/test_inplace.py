@@ -79,10 +79,24 @@ def test_what_shares_its_memory_or_records_takes_the_slow_path(ours: CodegenCont
         tp.ones(2, requires_grad=True).exp_()
 
 
-def test_a_keyword_of_any_default_is_compared(small: Callable[..., CodegenContext]) -> None:
+@pytest.mark.parametrize(
+    ("shape", "condition", "call"),
+    [
+        ("same", 'mode == "x" and k is None and flag is False', "t.k_f_(input._array)"),
+        (
+            "matmul",
+            "mode.__class__ is str and (k is None or k.__class__ is int) and flag.__class__ is bool",
+            "t.k_f_(input._array, mode=mode, k=k, flag=flag)",
+        ),
+    ],
+)
+def test_a_keyword_is_compared_where_the_kernel_may_be_a_ufunc_and_passed_elsewhere(
+    small: Callable[..., CodegenContext], shape: str, condition: str, call: str
+) -> None:
     schema = 'f(Tensor self, *, str mode="x", int? k=None, bool flag=False) -> Tensor'
-    (body,) = bodies(small(f"- func: {schema}\n  inplace: true\n  promote: keep\n")).values()
-    assert 'mode == "x" and k is None and flag is False' in " ".join(body.split())
+    (body,) = bodies(small(f"- func: {schema}\n  inplace: true\n  promote: keep\n  shape: {shape}\n")).values()
+    assert condition in " ".join(body.split())
+    assert call in body
 
 
 def test_every_argument_reaches_the_kernel(package: Callable[..., Any]) -> None:

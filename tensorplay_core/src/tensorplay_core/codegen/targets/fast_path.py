@@ -190,7 +190,7 @@ def _usual_values(
     conditions = []
     for argument in (*function.schema.positional, *(function.schema.keyword_only if keywords else ())):
         if argument.name in passed:
-            conditions.append(_plain(argument, names[argument.name], function.composite == "implicit"))
+            conditions.append(plain(argument, names[argument.name], any_number=function.composite == "implicit"))
         elif argument.default is not None and (argument.kwarg_only or str(argument.type) in ("ScalarType?", "Device?")):
             name = names[argument.name]
             default = default_text(argument)
@@ -200,7 +200,7 @@ def _usual_values(
     return conditions
 
 
-def _plain(argument: Argument, name: str, any_number: bool) -> str:
+def plain(argument: Argument, name: str, *, any_number: bool) -> str:
     """Returns the condition that a value is one which the kernel takes as it is.
 
     A number beside tensors without fractions could change the dtype of the result, unless the kernel takes tensors.

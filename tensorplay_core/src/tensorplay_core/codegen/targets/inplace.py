@@ -22,7 +22,7 @@ from tensorplay_core.codegen.signatures import (
     takes_numbers,
 )
 from tensorplay_core.codegen.targets.choosing import Overload, choosing, own_functions
-from tensorplay_core.codegen.targets.fast_path import CONSTANTS, condition, return_lines, scalar_lines, slow_call
+from tensorplay_core.codegen.targets.fast_path import CONSTANTS, condition, plain, return_lines, scalar_lines, slow_call
 from tensorplay_core.codegen.targets.functional import Module
 
 NAME = "inplace"
@@ -108,8 +108,11 @@ def _fast(context: CodegenContext, member: Member, names: Mapping[str, str]) -> 
     target, others = names[typed[0].name], [names[a.name] for a in (*typed[1:], *optional)]
     conditions = [f"{x}.__class__ is Tensor" for x in (others if takes_numbers(function) else [])]
     conditions += [f"t is {x}._type" for x in others]
+    passed = context.passed_keywords(function)
     for argument in function.schema.arguments:
-        if argument.kwarg_only or str(argument.type) in ("ScalarType?", "Device?"):
+        if argument.name in passed:
+            conditions.append(plain(argument, names[argument.name], any_number=False))
+        elif argument.kwarg_only or str(argument.type) in ("ScalarType?", "Device?"):
             assert argument.default is not None
             compares = "is" if default_text(argument) in CONSTANTS else "=="
             conditions.append(f"{names[argument.name]} {compares} {default_text(argument)}")
@@ -119,6 +122,7 @@ def _fast(context: CodegenContext, member: Member, names: Mapping[str, str]) -> 
     conditions += [f"({nodes} or active.grad_off and not STATE.get().grad)"]
     conditions += [f"({x}._array.shape == {target}._array.shape or not {x}._array.shape)" for x in others]
     arguments = [f"{names[a.name]}._array" if a.type.is_tensor else names[a.name] for a in function.schema.positional]
+    arguments += [f"{name}={names[name]}" for name in passed]
     slot = context.slot_name(function, inplace=True)
     return [
         *scalar_lines(function, names),
