@@ -17,6 +17,7 @@ from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
 from tensorplay_core.ops.typing_rules import scalar_like
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.version import is_viewed
 
 
 def lerp_(input: Tensor, end: Tensor | Number, weight: Tensor | Number) -> Tensor:
@@ -38,7 +39,7 @@ def lerp_(input: Tensor, end: Tensor | Number, weight: Tensor | Number) -> Tenso
             and t is end._type
             and t is weight._type
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (
                 input._edge is None and end._edge is None and weight._edge is None
                 or active.grad_off and not STATE.get().grad
@@ -75,7 +76,7 @@ def addcmul_(input: Tensor, tensor1: Tensor | Number, tensor2: Tensor | Number, 
             and t is tensor2._type
             and (value == 1 or value.__class__ in (float, int) and t is t.float_type)
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (
                 input._edge is None and tensor1._edge is None and tensor2._edge is None
                 or active.grad_off and not STATE.get().grad
@@ -112,7 +113,7 @@ def addcdiv_(input: Tensor, tensor1: Tensor | Number, tensor2: Tensor | Number, 
             and t is tensor2._type
             and (value == 1 or value.__class__ in (float, int) and t is t.float_type)
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (
                 input._edge is None and tensor1._edge is None and tensor2._edge is None
                 or active.grad_off and not STATE.get().grad

@@ -22,6 +22,7 @@ from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
 from tensorplay_core.ops.typing_rules import scalar_like
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.version import is_viewed
 
 
 def exp2_(input: Tensor) -> Tensor:
@@ -35,7 +36,7 @@ def exp2_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_exp2_(input._array)
@@ -58,7 +59,7 @@ def log2_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_log2_(input._array)
@@ -81,7 +82,7 @@ def log10_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_log10_(input._array)
@@ -108,7 +109,7 @@ def xlogy_(input: Tensor, other: Tensor | Number) -> Tensor:
             other.__class__ is Tensor
             and t is other._type
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
             and (other._array.shape == input._array.shape or not other._array.shape)
         ):
@@ -132,7 +133,7 @@ def erf_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_erf_(input._array)
@@ -155,7 +156,7 @@ def erfc_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_erfc_(input._array)
@@ -178,7 +179,7 @@ def logit_(input: Tensor, eps: float | None = None) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_logit_(input._array, eps)
@@ -201,7 +202,7 @@ def sinc_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_sinc_(input._array)

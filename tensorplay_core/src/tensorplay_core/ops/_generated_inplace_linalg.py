@@ -18,6 +18,7 @@ from tensorplay_core.ops._generated_schemas_linalg import (
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.version import is_viewed
 
 
 def addmm_(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
@@ -35,7 +36,7 @@ def addmm_(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha
             and (beta == 1 or beta.__class__ in (float, int) and t is t.float_type)
             and (alpha == 1 or alpha.__class__ in (float, int) and t is t.float_type)
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (
                 input._edge is None and mat1._edge is None and mat2._edge is None
                 or active.grad_off and not STATE.get().grad
@@ -67,7 +68,7 @@ def baddbmm_(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1,
             and (beta == 1 or beta.__class__ in (float, int) and t is t.float_type)
             and (alpha == 1 or alpha.__class__ in (float, int) and t is t.float_type)
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (
                 input._edge is None and batch1._edge is None and batch2._edge is None
                 or active.grad_off and not STATE.get().grad
@@ -99,7 +100,7 @@ def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: 
             and (beta == 1 or beta.__class__ in (float, int) and t is t.float_type)
             and (alpha == 1 or alpha.__class__ in (float, int) and t is t.float_type)
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (
                 input._edge is None and mat._edge is None and vec._edge is None
                 or active.grad_off and not STATE.get().grad
@@ -127,7 +128,7 @@ def tril_(input: Tensor, diagonal: int = 0) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_tril_(input._array, diagonal)
@@ -150,7 +151,7 @@ def triu_(input: Tensor, diagonal: int = 0) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_triu_(input._array, diagonal)

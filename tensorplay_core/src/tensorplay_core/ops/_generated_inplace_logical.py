@@ -24,6 +24,7 @@ from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
 from tensorplay_core.ops.typing_rules import scalar_like
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.version import is_viewed
 
 
 def logical_not_(input: Tensor) -> Tensor:
@@ -37,7 +38,7 @@ def logical_not_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_logical_not_(input._array)
@@ -64,7 +65,7 @@ def logical_and_(input: Tensor, other: Tensor | Number) -> Tensor:
             other.__class__ is Tensor
             and t is other._type
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
             and (other._array.shape == input._array.shape or not other._array.shape)
         ):
@@ -92,7 +93,7 @@ def logical_or_(input: Tensor, other: Tensor | Number) -> Tensor:
             other.__class__ is Tensor
             and t is other._type
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
             and (other._array.shape == input._array.shape or not other._array.shape)
         ):
@@ -120,7 +121,7 @@ def logical_xor_(input: Tensor, other: Tensor | Number) -> Tensor:
             other.__class__ is Tensor
             and t is other._type
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
             and (other._array.shape == input._array.shape or not other._array.shape)
         ):
@@ -144,7 +145,7 @@ def bitwise_not_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_bitwise_not_(input._array)
@@ -171,7 +172,7 @@ def bitwise_and_(input: Tensor, other: Tensor | Number) -> Tensor:
             other.__class__ is Tensor
             and t is other._type
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
             and (other._array.shape == input._array.shape or not other._array.shape)
         ):
@@ -199,7 +200,7 @@ def bitwise_or_(input: Tensor, other: Tensor | Number) -> Tensor:
             other.__class__ is Tensor
             and t is other._type
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
             and (other._array.shape == input._array.shape or not other._array.shape)
         ):
@@ -227,7 +228,7 @@ def bitwise_xor_(input: Tensor, other: Tensor | Number) -> Tensor:
             other.__class__ is Tensor
             and t is other._type
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
             and (other._array.shape == input._array.shape or not other._array.shape)
         ):
@@ -255,7 +256,7 @@ def bitwise_left_shift_(input: Tensor, other: Tensor | Number) -> Tensor:
             other.__class__ is Tensor
             and t is other._type
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
             and (other._array.shape == input._array.shape or not other._array.shape)
         ):
@@ -283,7 +284,7 @@ def bitwise_right_shift_(input: Tensor, other: Tensor | Number) -> Tensor:
             other.__class__ is Tensor
             and t is other._type
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
             and (other._array.shape == input._array.shape or not other._array.shape)
         ):

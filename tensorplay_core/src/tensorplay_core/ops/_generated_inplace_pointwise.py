@@ -38,6 +38,7 @@ from tensorplay_core.ops.call import call
 from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.ops.typing_rules import scalar_like
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.version import is_viewed
 
 
 def add_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
@@ -56,7 +57,7 @@ def add_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
             and t is other._type
             and alpha == 1
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
             and (other._array.shape == input._array.shape or not other._array.shape)
         ):
@@ -85,7 +86,7 @@ def sub_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
             and t is other._type
             and alpha == 1
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
             and (other._array.shape == input._array.shape or not other._array.shape)
         ):
@@ -113,7 +114,7 @@ def mul_(input: Tensor, other: Tensor | Number) -> Tensor:
             other.__class__ is Tensor
             and t is other._type
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
             and (other._array.shape == input._array.shape or not other._array.shape)
         ):
@@ -137,7 +138,7 @@ def _div___default(input: Tensor, other: Tensor | Number) -> Tensor:
             other.__class__ is Tensor
             and t is other._type
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
             and (other._array.shape == input._array.shape or not other._array.shape)
         ):
@@ -189,7 +190,7 @@ def pow_(input: Tensor, exponent: Tensor | Number) -> Tensor:
             exponent.__class__ is Tensor
             and t is exponent._type
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None and exponent._edge is None or active.grad_off and not STATE.get().grad)
             and (exponent._array.shape == input._array.shape or not exponent._array.shape)
         ):
@@ -213,7 +214,7 @@ def neg_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_neg_(input._array)
@@ -236,7 +237,7 @@ def sgn_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_sgn_(input._array)
@@ -259,7 +260,7 @@ def exp_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_exp_(input._array)
@@ -282,7 +283,7 @@ def log_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_log_(input._array)
@@ -305,7 +306,7 @@ def expm1_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_expm1_(input._array)
@@ -328,7 +329,7 @@ def log1p_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_log1p_(input._array)
@@ -351,7 +352,7 @@ def sin_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_sin_(input._array)
@@ -374,7 +375,7 @@ def cos_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_cos_(input._array)
@@ -397,7 +398,7 @@ def square_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_square_(input._array)
@@ -420,7 +421,7 @@ def reciprocal_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_reciprocal_(input._array)
@@ -443,7 +444,7 @@ def rsqrt_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_rsqrt_(input._array)
@@ -466,7 +467,7 @@ def sqrt_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_sqrt_(input._array)
@@ -489,7 +490,7 @@ def tanh_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_tanh_(input._array)
@@ -512,7 +513,7 @@ def sigmoid_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_sigmoid_(input._array)
@@ -535,7 +536,7 @@ def relu_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_relu_(input._array)

@@ -33,6 +33,7 @@ from tensorplay_core.ops.call import call
 from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.ops.typing_rules import scalar_like
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.version import is_viewed
 
 
 def floor_(input: Tensor) -> Tensor:
@@ -46,7 +47,7 @@ def floor_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_floor_(input._array)
@@ -69,7 +70,7 @@ def ceil_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_ceil_(input._array)
@@ -92,7 +93,7 @@ def trunc_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_trunc_(input._array)
@@ -111,7 +112,7 @@ def _round___default(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_round_(input._array)
@@ -158,7 +159,7 @@ def frac_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_frac_(input._array)
@@ -181,7 +182,7 @@ def sign_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_sign_(input._array)
@@ -208,7 +209,7 @@ def floor_divide_(input: Tensor, other: Tensor | Number) -> Tensor:
             other.__class__ is Tensor
             and t is other._type
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
             and (other._array.shape == input._array.shape or not other._array.shape)
         ):
@@ -236,7 +237,7 @@ def remainder_(input: Tensor, other: Tensor | Number) -> Tensor:
             other.__class__ is Tensor
             and t is other._type
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
             and (other._array.shape == input._array.shape or not other._array.shape)
         ):
@@ -264,7 +265,7 @@ def fmod_(input: Tensor, other: Tensor | Number) -> Tensor:
             other.__class__ is Tensor
             and t is other._type
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
             and (other._array.shape == input._array.shape or not other._array.shape)
         ):
@@ -296,7 +297,7 @@ def clamp_(input: Tensor, min: Tensor | Number | None = None, max: Tensor | Numb
             and t is min._type
             and t is max._type
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (
                 input._edge is None and min._edge is None and max._edge is None
                 or active.grad_off and not STATE.get().grad
@@ -328,7 +329,7 @@ def clamp_min_(input: Tensor, min: Tensor | Number) -> Tensor:
             min.__class__ is Tensor
             and t is min._type
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None and min._edge is None or active.grad_off and not STATE.get().grad)
             and (min._array.shape == input._array.shape or not min._array.shape)
         ):
@@ -356,7 +357,7 @@ def clamp_max_(input: Tensor, max: Tensor | Number) -> Tensor:
             max.__class__ is Tensor
             and t is max._type
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None and max._edge is None or active.grad_off and not STATE.get().grad)
             and (max._array.shape == input._array.shape or not max._array.shape)
         ):
@@ -385,7 +386,7 @@ def nan_to_num_(
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_nan_to_num_(input._array, nan, posinf, neginf)
@@ -412,7 +413,7 @@ def copysign_(input: Tensor, other: Tensor | Number) -> Tensor:
             other.__class__ is Tensor
             and t is other._type
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
             and (other._array.shape == input._array.shape or not other._array.shape)
         ):
@@ -440,7 +441,7 @@ def heaviside_(input: Tensor, values: Tensor | Number) -> Tensor:
             values.__class__ is Tensor
             and t is values._type
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None and values._edge is None or active.grad_off and not STATE.get().grad)
             and (values._array.shape == input._array.shape or not values._array.shape)
         ):

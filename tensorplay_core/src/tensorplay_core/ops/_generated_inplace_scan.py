@@ -14,6 +14,7 @@ from tensorplay_core.ops._generated_schemas_scan import (
 )
 from tensorplay_core.ops.call import call
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.version import is_viewed
 from tensorplay_core.types.dtype import DType
 
 
@@ -29,7 +30,7 @@ def cumsum_(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
         if (
             dtype is None
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_cumsum_(input._array, dim)
@@ -53,7 +54,7 @@ def cumprod_(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
         if (
             dtype is None
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_cumprod_(input._array, dim)

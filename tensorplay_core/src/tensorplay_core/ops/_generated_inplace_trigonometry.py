@@ -27,6 +27,7 @@ from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
 from tensorplay_core.ops.typing_rules import scalar_like
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.version import is_viewed
 
 
 def tan_(input: Tensor) -> Tensor:
@@ -40,7 +41,7 @@ def tan_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_tan_(input._array)
@@ -63,7 +64,7 @@ def asin_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_asin_(input._array)
@@ -86,7 +87,7 @@ def acos_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_acos_(input._array)
@@ -109,7 +110,7 @@ def atan_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_atan_(input._array)
@@ -132,7 +133,7 @@ def sinh_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_sinh_(input._array)
@@ -155,7 +156,7 @@ def cosh_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_cosh_(input._array)
@@ -178,7 +179,7 @@ def asinh_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_asinh_(input._array)
@@ -201,7 +202,7 @@ def acosh_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_acosh_(input._array)
@@ -224,7 +225,7 @@ def atanh_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_atanh_(input._array)
@@ -251,7 +252,7 @@ def atan2_(input: Tensor, other: Tensor | Number) -> Tensor:
             other.__class__ is Tensor
             and t is other._type
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
             and (other._array.shape == input._array.shape or not other._array.shape)
         ):
@@ -279,7 +280,7 @@ def hypot_(input: Tensor, other: Tensor | Number) -> Tensor:
             other.__class__ is Tensor
             and t is other._type
             and not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None and other._edge is None or active.grad_off and not STATE.get().grad)
             and (other._array.shape == input._array.shape or not other._array.shape)
         ):
@@ -303,7 +304,7 @@ def deg2rad_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_deg2rad_(input._array)
@@ -326,7 +327,7 @@ def rad2deg_(input: Tensor) -> Tensor:
         v = input._version
         if (
             not (active.special or active.inference or t.inference)
-            and (v is None or not v[1])
+            and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
             t.k_rad2deg_(input._array)

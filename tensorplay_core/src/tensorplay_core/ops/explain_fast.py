@@ -15,6 +15,7 @@ from tensorplay_core.ops import slots
 from tensorplay_core.ops.arguments import plan_of, tensors_in
 from tensorplay_core.ops.explain_road import has_node
 from tensorplay_core.tensor.tensor import TensorBase
+from tensorplay_core.tensor.version import is_viewed
 from tensorplay_core.types.promotion import NOT_PROMOTED
 
 _SPECIAL = "sparse tensors and wrappers always take the slow path"
@@ -143,7 +144,7 @@ def _write(op: Operator, args: tuple[Any, ...]) -> str:
         return "an optional tensor is missing"
     if active.inference or target._type.inference:
         return "inference mode is on, or the tensor is of it; the write is checked first"
-    if target._version is not None and target._version[1]:
+    if target._version is not None and target._version[1] and is_viewed(target._version):
         return "the tensor shares its memory with a view; the write is checked first"
     if has_node(args) and STATE.get().grad:
         return "a gradient is recorded, which a write checks first"

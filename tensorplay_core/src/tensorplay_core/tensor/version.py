@@ -169,3 +169,9 @@ def prune(cell: Version) -> None:
         number = len(live)
         live[:number] = [reference for reference in live[:number] if reference() is not None]
         cell[LIMIT] = max(FEW, 2 * len(live))
+
+
+def is_viewed(cell: Version) -> bool:
+    """Whether a tensor over the same memory still lives that is a view; forgets those that are gone."""
+    prune(cell)
+    return bool(cell[LIVE])

@@ -55,6 +55,7 @@ _IMPORTS = {
     "OverloadSet": "from tensorplay_core.ops.overload_set import OverloadSet",
     "scalar_like": "from tensorplay_core.ops.typing_rules import scalar_like",
     "Tensor": "from tensorplay_core.tensor.tensor import Tensor",
+    "is_viewed": "from tensorplay_core.tensor.version import is_viewed",
     "prune": "from tensorplay_core.tensor.version import prune",
     "share": "from tensorplay_core.tensor.views import share",
     "share_if_aliased": "from tensorplay_core.tensor.views import share_if_aliased",

@@ -118,7 +118,7 @@ def _fast(context: CodegenContext, member: Member, names: Mapping[str, str]) -> 
             conditions.append(f"{names[argument.name]} {compares} {default_text(argument)}")
     nodes = " and ".join(f"{x}._edge is None" for x in (target, *others))
     conditions += ["not (active.special or active.inference or t.inference)"]
-    conditions += ["(v is None or not v[1])"]
+    conditions += ["(v is None or not v[1] or not is_viewed(v))"]
     conditions += [f"({nodes} or active.grad_off and not STATE.get().grad)"]
     conditions += [f"({x}._array.shape == {target}._array.shape or not {x}._array.shape)" for x in others]
     arguments = [f"{names[a.name]}._array" if a.type.is_tensor else names[a.name] for a in function.schema.positional]
