@@ -51,6 +51,9 @@ def _finish(array: Any, type: TensorType, requires_grad: bool) -> Tensor:
 def _scan(data: Any, path: tuple[int, ...] = ()) -> tuple[tuple[int, ...], int, Any]:
     """Returns the shape of nested sequences, the highest kind of number in them, and the same as nested lists."""
     if isinstance(data, (list, tuple, range)):
+        classes = {*map(type, data)}
+        if classes and classes <= _KINDS.keys():  # plain numbers, as most rows are
+            return (len(data),), max(_KINDS[one] for one in classes), list(data)
         items, shape, kind = [], None, -1
         for i, item in enumerate(data):
             inner, k, value = _scan(item, (*path, i))
