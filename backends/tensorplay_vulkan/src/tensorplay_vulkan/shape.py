@@ -48,13 +48,13 @@ def kernels(gpu: Gpu) -> dict[str, Any]:
         result = gpu.empty((*first.shape[:d], length, *first.shape[d + 1 :]), first.dtype)
         begin = 0
         for array in tensors:
-            assign(gpu, made["slice"](result, d, begin, begin + array.shape[d]), array)
+            put("cat", result, made["slice"](result, d, begin, begin + array.shape[d]), array)
             begin += array.shape[d]
         return result
 
     def put(name: str, result: VulkanArray, part: VulkanArray, grad: VulkanArray) -> VulkanArray:
         if part.shape != grad.shape:  # it would broadcast
-            raise ShapeError(f"{name}: the selected part has shape {part.shape}, and grad has {grad.shape}")
+            raise ShapeError(f"{name}: shape {grad.shape} does not fit the part that it goes to, of shape {part.shape}")
         assign(gpu, part, grad)
         return result
 
