@@ -97,6 +97,7 @@ def test_an_interrupt_during_a_probe_reaches_the_user_and_a_new_try_works(site: 
     result = site.run(
         """
         import builtins, os, signal, threading, time
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
         def probed(number):
             if number == 1:
                 os.kill(os.getpid(), signal.SIGINT)
