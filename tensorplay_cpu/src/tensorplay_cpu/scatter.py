@@ -1,8 +1,9 @@
 """Adding slices where an index says, over NumPy, whose ``add.at`` is slow over several dims.
 
-Three ways, each of which adds in the order of the index and keeps infinities where they are. Short slices go element
-by element through ``add.at`` over one dim, which has a fast loop; long ones go slice by slice, or, where few of them
-meet, all at once in as many rounds as slices come to one place.
+Four ways, each of which adds in the order of the index and keeps infinities where they are. Where many slices come to
+each place, those of a place are added up first. Else short ones go element by element through ``add.at`` over one dim,
+which has a fast loop; long ones go slice by slice, or, where few of them meet, all at once in as many rounds as slices
+come to one place.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ _SHORT = 128
 _ROUNDS = 8
 """Slices for one place up to which all places are served at once."""
 
+_MANY = 16
+"""Slices a place, on average, from which the slices of each place are added up at once."""
 _BLOCK = 1 << 16
 """Elements whose places are written out at a time."""
 
@@ -57,6 +60,9 @@ def adding() -> Kernels:
         places = (where(places < 0, places + size, places) if low < 0 else places).astype("int64", copy=False)
         outer, inner = math.prod(shape[:dim]), math.prod(shape[dim + 1 :])
         target, values = self.reshape((outer, size, inner)), values.reshape((outer, count, inner))
+        if inner > 1 and count >= _MANY * size:
+            in_groups(target, places, values)
+            return
         if inner <= _SHORT:
             one_by_one(target, places, values)
             return
@@ -80,6 +86,16 @@ def adding() -> Kernels:
         for start in range(0, outer, several):
             part, added = target[start : start + several].reshape(-1), values[start : start + several].reshape(-1)
             add_at(part, places[: len(added)], added)
+
+    def in_groups(target: Any, places: Any, values: Any) -> None:
+        order = places.argsort(kind="stable")
+        ends = np.searchsorted(places[order], arange(target.shape[1]), side="right").tolist()
+        for part, added in zip(target, values, strict=True):
+            added, start = added[order], 0
+            for row, end in zip(part, ends, strict=True):
+                if end > start:
+                    add(row, add.reduce(added[start:end], 0), row)
+                start = end
 
     def slice_by_slice(part: Any, places: Any, added: Any) -> None:
         for place, one in zip(places.tolist(), added, strict=True):

@@ -148,7 +148,7 @@ def data(general: Kernels) -> Kernels:
             rows = self.ndim > 1 and index is not None and index.ndim == 1 and index.dtype.kind == "i" and index.size
             if (
                 rows
-                and self.size > _SMALL
+                and max(self.size, values.size) > _SMALL
                 and self.flags.c_contiguous
                 and all(one is None for one in indices[:-1])
                 and self.dtype.kind in "fc"
