@@ -102,6 +102,6 @@ def test_a_stack_is_readable_at_any_width(columns: int) -> None:
         assert top.endswith(" [wins, override, registered at run time]") and where.strip().startswith("test_ops.py:")
         assert beneath == f"      beneath it: numpy.add from tensorplay-cpu {tp.__version__}"
         assert below.startswith("          tensorplay_cpu/plugin.py:") and max(map(len, lines)) <= columns
-        assert not any("wins" in line for line in lines[start + 2 :])  # said only where there is something beneath
+        assert not any("[wins" in line for line in lines[start + 2 :])  # said only where there is something beneath
     finally:
         lib.close()
