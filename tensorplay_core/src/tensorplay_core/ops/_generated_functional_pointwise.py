@@ -47,7 +47,6 @@ from tensorplay_core.ops._generated_schemas_pointwise import (
 )
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
-from tensorplay_core.ops.direct import scales
 from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.ops.typing_rules import scalar_like
 from tensorplay_core.tensor.tensor import Tensor
@@ -103,8 +102,6 @@ def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
             return y
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
-    if scales(input, other, alpha):
-        return add(input, other * alpha, out=out)
     return call(ADD, (input, other), {"alpha": alpha}, out)  # type: ignore[no-any-return]
 
 
@@ -156,8 +153,6 @@ def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
             return y
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
-    if scales(input, other, alpha):
-        return sub(input, other * alpha, out=out)
     return call(SUB, (input, other), {"alpha": alpha}, out)  # type: ignore[no-any-return]
 
 

@@ -35,7 +35,6 @@ from tensorplay_core.ops._generated_schemas_pointwise import (
 )
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
-from tensorplay_core.ops.direct import scales
 from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.ops.typing_rules import scalar_like
 from tensorplay_core.tensor.tensor import Tensor
@@ -68,8 +67,6 @@ def add_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
             return input
     except (AttributeError, Unresolved):  # raised before anything is written
         pass
-    if scales(input, other, alpha):
-        return add_(input, other * alpha)
     return call(ADD_, (input, other), {"alpha": alpha})  # type: ignore[no-any-return]
 
 
@@ -99,8 +96,6 @@ def sub_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
             return input
     except (AttributeError, Unresolved):  # raised before anything is written
         pass
-    if scales(input, other, alpha):
-        return sub_(input, other * alpha)
     return call(SUB_, (input, other), {"alpha": alpha})  # type: ignore[no-any-return]
 
 

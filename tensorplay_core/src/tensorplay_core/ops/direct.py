@@ -80,13 +80,6 @@ def plain(op: Operator, x: Tensor, other: Tensor, *values: Any) -> Tensor | None
         return None
 
 
-def scales(x: Any, other: Any, alpha: Any) -> bool:
-    """Whether ``alpha * other`` may stand for the two: of one type with fractions, and no layer looks."""
-    if alpha.__class__ not in (float, int) or not x.__class__ is other.__class__ is Tensor or active.special:
-        return False
-    return alpha != 1 and x._type is other._type is other._type.float_type
-
-
 def created(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
     """Returns what a creation operator makes, by its kernel at once; None where the call must decide, or say why not.
 

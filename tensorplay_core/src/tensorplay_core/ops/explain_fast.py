@@ -11,7 +11,7 @@ from tensorplay_core.dispatch import active
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.tensor_type import TensorType, unresolved
-from tensorplay_core.ops import direct, slots
+from tensorplay_core.ops import slots
 from tensorplay_core.ops.arguments import plan_of, tensors_in
 from tensorplay_core.ops.explain_road import has_node
 from tensorplay_core.tensor.tensor import TensorBase
@@ -85,13 +85,6 @@ def _numbers(op: Operator, given: tuple[Any, ...]) -> str:
 
 def _changed(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     changed = [name for name in kwargs if name not in op.passes]
-    if (
-        changed == ["alpha"]
-        and op.fast
-        and op.composite != "implicit"
-        and direct.scales(args[0], args[1], kwargs["alpha"])
-    ):
-        changed = []  # it is a call with the product, which has none
     if changed:
         return f"{', '.join(changed)} differ{'s' * (len(changed) == 1)} from the default"
     first = next(tensors_in(args, {}), None)

@@ -365,17 +365,6 @@ def _attach(node: Plan, function: NativeFunction, names: Mapping[str, str], edge
     ]
 
 
-def scaling(context: CodegenContext, function: NativeFunction, names: Mapping[str, str], name: str) -> list[str]:
-    """Returns the statements for another ``alpha`` than 1 of an operator whose kernel may be a ufunc: add and sub."""
-    keywords = {a.name for a in function.schema.keyword_only}
-    if "alpha" not in keywords.difference(context.passed_keywords(function)):
-        return []
-    x, other = (names[a.name] for a in function.schema.positional)
-    alpha = names["alpha"]
-    out = f", out={names['*out']}" if "*out" in names else ""
-    return [f"if scales({x}, {other}, {alpha}):", f"    return {name}({x}, {other} * {alpha}{out})"]
-
-
 def return_lines(text: str, deeper: int = 0) -> list[str]:
     """Returns the statement that returns a call's result, which the type checker takes for Any."""
     ignore = "  # type: ignore[no-any-return]"

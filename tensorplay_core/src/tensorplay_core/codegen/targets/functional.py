@@ -33,7 +33,7 @@ from tensorplay_core.codegen.signatures import (
 )
 from tensorplay_core.codegen.targets import inplace_flag
 from tensorplay_core.codegen.targets.choosing import Overload, choosing, own_functions
-from tensorplay_core.codegen.targets.fast_path import fast_body, return_lines, scaling, slow_call
+from tensorplay_core.codegen.targets.fast_path import fast_body, return_lines, slow_call
 
 NAME = "functional"
 _IMPORTS = {
@@ -50,7 +50,6 @@ _IMPORTS = {
     "call": "from tensorplay_core.ops.call import call",
     "binary": "from tensorplay_core.ops.frontend import binary",
     "created": "from tensorplay_core.ops.frontend import created",
-    "scales": "from tensorplay_core.ops.direct import scales",
     "second_name": "from tensorplay_core.ops.frontend import second_name",
     "spread": "from tensorplay_core.ops.frontend import spread",
     "OverloadSet": "from tensorplay_core.ops.overload_set import OverloadSet",
@@ -359,7 +358,6 @@ def _statements(
         return [*body, *_creation(function, names)]
     if context.is_fast(function):
         body += fast_body(context, function, names)
-        body += scaling(context, function, names, function.name)
     return body + return_lines(slow_call(function, names, out=names.get("*out")))
 
 

@@ -22,15 +22,7 @@ from tensorplay_core.codegen.signatures import (
     takes_numbers,
 )
 from tensorplay_core.codegen.targets.choosing import Overload, choosing, own_functions
-from tensorplay_core.codegen.targets.fast_path import (
-    CONSTANTS,
-    condition,
-    plain,
-    return_lines,
-    scalar_lines,
-    scaling,
-    slow_call,
-)
+from tensorplay_core.codegen.targets.fast_path import CONSTANTS, condition, plain, return_lines, scalar_lines, slow_call
 from tensorplay_core.codegen.targets.functional import Module
 
 NAME = "inplace"
@@ -91,7 +83,6 @@ def _statements(context: CodegenContext, member: Member, sig: Signature, names: 
         body.append(f'{size} = spread({names["*"]}, {size}, "{function.name}_")')
     if member.derived and context.writes_fast(function):
         body += _fast(context, member, names)
-        body += scaling(context, function, names, f"{function.name}_")
     return body + return_lines(slow_call(function, names, name=constant(member.label)))
 
 
