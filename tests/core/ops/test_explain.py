@@ -59,7 +59,7 @@ def took_slow_path(function: Callable[..., Any], *args: Any, **kwargs: Any) -> b
             callers.append(frame.f_code)
             frame = frame.f_back
         own = [i for i, code in enumerate(callers) if code is function.__code__]
-        if len(own) != 1:  # none, or a kernel's call of the same function
+        if not own or own != [*range(own[0], own[0] + len(own))]:  # none, or a kernel's call of the same function
             return False
         between = [code for code in callers[: own[0]] if code is not OverloadSet.call.__code__]
         return not between or (len(between) == 1 and between[0].co_name.startswith(f"_{function.__name__}__"))
