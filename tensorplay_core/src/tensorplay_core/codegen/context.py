@@ -5,6 +5,7 @@ The hand-written modules are read as text, never imported: the generator runs wh
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -276,8 +277,8 @@ class CodegenContext:
         """
         if function.program is None and function.composite != "implicit" and function.shape in POINTWISE:
             return ()
-        plain = (a for a in function.schema.keyword_only if a.type.base in PLAIN and not a.type.is_list)
-        return tuple(a.name for a in plain)
+        plain = [a for a in function.schema.keyword_only if a.type.base in PLAIN and not a.type.is_list]
+        return tuple(a.name for a in plain if not keyword.iskeyword(a.name))
 
     def is_told_apart(self, function: NativeFunction) -> bool:
         """Whether a call without keywords means this record: it is the only one, or all others need a keyword."""
