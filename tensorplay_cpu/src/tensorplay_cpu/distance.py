@@ -108,20 +108,18 @@ class _Moved:
         middle = b.mean(0, dtype="float64")
         middle = middle if np.isfinite(middle).all() else np.zeros(middle.shape)
         self.limit = NEAR[a.dtype.name, dtype]
-        self.a, self.b = (np.subtract(x, middle, dtype="float64").astype(dtype, copy=False) for x in (a, b))
+        middle = middle.astype(dtype)
+        self.a, self.b = np.subtract(a, middle, dtype=dtype), np.subtract(b, middle, dtype=dtype)
         self.lengths, self.others = np.vecdot(self.a, self.a), np.vecdot(self.b, self.b)
+        self.turned = np.multiply(self.b.T, -2)
         self.bounds = (self.lengths + self.others.max()) * self.limit
 
     @silent
-    def factors(self) -> tuple[Any, Any]:
-        """Two matrices whose product is the squares of all distances."""
-        m = self.a.shape[1]
-        rows = np.empty((len(self.a), m + 2), self.a.dtype)
-        rows[:, :m], rows[:, m], rows[:, m + 1] = self.a, self.lengths, 1
-        columns = np.empty((m + 2, len(self.b)), self.a.dtype)
-        np.multiply(self.b.T, -2, columns[:m])
-        columns[m], columns[m + 1] = 1, self.others
-        return rows, columns
+    def squares(self, part: slice, out: Any) -> None:
+        """Writes the squares of all distances from a part of the rows."""
+        np.matmul(self.a[part], self.turned, out)
+        np.add(out, self.lengths[part, None], out)
+        np.add(out, self.others, out)
 
     def near(self, squares: Any, part: slice) -> tuple[Any, Any] | None:
         """Rows and columns of the pairs of a block that lose too many digits, and of NaN; None where there are none."""
@@ -136,13 +134,12 @@ class _Moved:
 def _euclidean(a: Any, b: Any, out: Any, dtype: str | None = None) -> None:
     """Fills ``out`` with the distances."""
     moved = _Moved(a, b, dtype or a.dtype.name)
-    rows, columns = moved.factors()
     room = np.empty((0, 0))
     for part in blocks(len(a), len(b)):
         target = out[part]
-        if rows.dtype != out.dtype:
-            room = target = room if room.shape == target.shape else np.empty(target.shape, rows.dtype)
-        np.matmul(rows[part], columns, target)
+        if moved.a.dtype != out.dtype:
+            room = target = room if room.shape == target.shape else np.empty(target.shape, moved.a.dtype)
+        moved.squares(part, target)
         near = moved.near(target, part)
         if near is not None and len(near[0]) * MANY > target.size and dtype is None:
             if a.dtype == "float64":
