@@ -8,7 +8,7 @@ from tensorplay_cpu.scatter import add_slices
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "complex64"])
 @pytest.mark.parametrize("inner", [1, 3, 6, 200])  # single numbers, odd, in pairs, long
-@pytest.mark.parametrize("count", [1, 5, 40])  # long ones at once, and slice by slice
+@pytest.mark.parametrize("count", [1, 5, 40, 200])  # long ones at once, slice by slice, and place by place
 @pytest.mark.parametrize("outer", [1, 4])
 def test_slices_are_added_as_a_loop_adds_them(dtype: str, inner: int, count: int, outer: int) -> None:
     random = np.random.default_rng(0)
@@ -45,3 +45,10 @@ def test_a_place_out_of_range_is_refused_before_anything_is_written(place: int) 
     with pytest.raises(IndexError):
         add_slices(target, 0, np.array([0, place]), np.ones((2, 2)))
     assert not target.any()
+
+
+def test_an_infinity_among_many_slices_stays_in_its_place() -> None:
+    target, values = np.zeros((3, 2)), np.ones((90, 2))
+    values[7, 0], values[8, 1] = np.inf, np.nan
+    add_slices(target, 0, np.arange(90) % 3, values)
+    assert np.array_equal(target, [[30, 30], [np.inf, 30], [30, np.nan]], equal_nan=True)

@@ -16,6 +16,9 @@ from tensorplay_composite.arrays import Kernels, quietly
 _HAS_ELLIPSIS = np.lib.NumpyVersion(np.__version__) >= "2.3.0"
 """Whether ufuncs take ``out=...``; on an older NumPy the general kernels serve what relies on it."""
 
+FEW, MANY = 32, 256
+"""Columns up to which, and rows from which, extremes are found column by column."""
+PLAIN = tuple(np.dtype(name) for name in ("float32", "float64", "int32", "int64"))
 _REMEMBERED = 4096
 """How many element counts are kept as ready arrays."""
 
@@ -82,6 +85,22 @@ def extremes(general: Kernels) -> Kernels:
     general_min, general_min_dim, general_argmin = general["min"], general["min.dim"], general["argmin"]
     general_amax, general_amin = general["amax"], general["amin"]
 
+    def has_few_columns(self: Any, dim: int) -> bool:
+        """Whether rows are short and many: NumPy reduces one after the other, and columns all at once."""
+        shape = self.shape
+        return len(shape) == 2 and dim in (1, -1) and 0 < shape[1] <= FEW < MANY <= shape[0] and self.dtype in PLAIN
+
+    def by_columns(self: Any, extreme: Any, keepdim: bool) -> tuple[Any, Any]:
+        columns = np.ascontiguousarray(self.T)
+        values = extreme(columns, 0)
+        hits = columns == values
+        if (values != values).any():
+            hits |= columns != columns
+        indices = np.empty(values.shape, int64)
+        for j in range(len(columns) - 1, -1, -1):  # the first of equal elements comes last, and stays
+            np.copyto(indices, j, where=hits[j])
+        return (values[:, None], indices[:, None]) if keepdim else (values, indices)
+
     def max(self: Any) -> Any:
         if self.dtype.kind == "c":
             return general_max(self)
@@ -91,6 +110,8 @@ def extremes(general: Kernels) -> Kernels:
         # The largest value is the value at the index, up to the sign of a zero.
         if self.ndim == 0 or self.dtype.kind == "c":
             return general_max_dim(self, dim, keepdim)
+        if has_few_columns(self, dim):
+            return by_columns(self, largest, keepdim)
         indices = self.argmax(dim, keepdims=keepdim)
         return largest(self, dim, keepdims=keepdim, out=...), array(indices, int64)
 
@@ -107,6 +128,8 @@ def extremes(general: Kernels) -> Kernels:
     def min_dim(self: Any, dim: int, keepdim: bool = False) -> tuple[Any, Any]:
         if self.ndim == 0 or self.dtype.kind == "c":
             return general_min_dim(self, dim, keepdim)
+        if has_few_columns(self, dim):
+            return by_columns(self, smallest, keepdim)
         indices = self.argmin(dim, keepdims=keepdim)
         return smallest(self, dim, keepdims=keepdim, out=...), array(indices, int64)
 

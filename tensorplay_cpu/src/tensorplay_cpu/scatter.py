@@ -1,9 +1,9 @@
 """Adding slices where an index says, over NumPy, whose ``add.at`` is slow over several dims.
 
-Four ways, each of which adds in the order of the index and keeps infinities where they are. Where many slices come to
-each place, those of a place are added up first. Else short ones go element by element through ``add.at`` over one dim,
-which has a fast loop; long ones go slice by slice, or, where few of them meet, all at once in as many rounds as slices
-come to one place.
+Four ways, each of which keeps infinities where they are. Where many slices come to each place, those of a place are
+added up first. Else they are added in the order of the index: short ones element by element through ``add.at`` over one
+dim, which has a fast loop; long ones slice by slice, or, where few of them meet, all at once in as many rounds as
+slices come to one place.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ _SHORT = 128
 _ROUNDS = 8
 """Slices for one place up to which all places are served at once."""
 
+_FEW = 64
+"""Places up to which the sums of many slices are one matrix product."""
 _MANY = 16
 """Slices a place, on average, from which the slices of each place are added up at once."""
 _BLOCK = 1 << 16
@@ -88,6 +90,14 @@ def adding() -> Kernels:
             add_at(part, places[: len(added)], added)
 
     def in_groups(target: Any, places: Any, values: Any) -> None:
+        size, count = target.shape[1], len(places)
+        if size <= _FEW and values.dtype == target.dtype and values.dtype in pairs:
+            chosen = np.zeros((size, count), values.dtype)
+            chosen[places, arange(count)] = 1
+            sums = chosen @ values
+            if np.isfinite(sums).all():  # else an infinity, or NaN, has come to places that are not its own
+                add(target, sums, target)
+                return
         order = places.argsort(kind="stable")
         ends = np.searchsorted(places[order], arange(target.shape[1]), side="right").tolist()
         for part, added in zip(target, values, strict=True):
