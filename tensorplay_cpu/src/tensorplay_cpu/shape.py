@@ -137,7 +137,7 @@ def data(general: Kernels) -> Kernels:
                     return self[tuple([_ALL if index is None else index for index in indices])]
                 except IndexError:
                     return general_index(self, indices)
-        return self.copy()
+        return general_index(self, indices)  # of nothing but None
 
     def index_put_(self: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
         if not accumulate or self.dtype.itemsize == 2:

@@ -133,6 +133,31 @@ WRONG = {
         lambda: tp.zeros(0, 2)[:, tp.tensor([5])],
         tp.DimError,
     ),
+    "more whole dims than there are": (
+        lambda: tp.index(X, [None, tp.tensor([0])]),
+        lambda: tp.index(X, [None, None, None]),
+        IndexError,
+    ),
+    "more indices than dims": (
+        lambda: tp.index(X, [tp.tensor([0])]),
+        lambda: tp.index(X, [tp.tensor([0])] * 3),
+        IndexError,
+    ),
+    "a mask of another shape": (
+        lambda: tp.index(X, [X > 0]),
+        lambda: tp.index(X, [tp.ones(3) > 0]),
+        IndexError,
+    ),
+    "rows of two lengths": (
+        lambda: tp.cat([X, X]),
+        lambda: tp.cat([X, tp.ones(2, 3)]),
+        tp.ShapeError,
+    ),
+    "sizes that do not add up": (
+        lambda: X.split([1, 1]),
+        lambda: X.split([1, 2]),
+        tp.ShapeError,
+    ),
     "a list of nothing for a number": (
         lambda: tp.tril(X.to("meta"), 1),
         lambda: tp.tril(X.to("meta"), (1, 1)),

@@ -58,6 +58,8 @@ def gather(gpu: Gpu, array: VulkanArray, indices: Sequence[VulkanArray | None]) 
         DimError: an index is out of range.
     """
     array, indices = without_masks(gpu, array, indices)
+    if len(indices) > array.ndim:
+        raise DimError(f"index: there are {len(indices)} indices for {array.ndim} dims" + fix("leave some out"))
     if all(one is None for one in indices):
         return packed(gpu, array)
     dims = [dim for dim, one in enumerate(indices) if one is not None]

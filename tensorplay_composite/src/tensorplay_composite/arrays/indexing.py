@@ -43,6 +43,7 @@ def reading(xp: Any, support: Support) -> Kernels:
 
     def index(self: Any, indices: Any) -> Any:
         if all(index is None for index in indices):
+            check_count(indices, self.ndim)
             return support.copy(self)
         if native:
             try:
@@ -55,22 +56,28 @@ def reading(xp: Any, support: Support) -> Kernels:
             return zeros(places.shape, dtype=self.dtype)
         return xp.reshape(xp.take(xp.reshape(self, (-1,)), xp.reshape(places, (-1,)), axis=0), places.shape)
 
+    def check_count(indices: Any, most: int) -> None:
+        if len(indices) > most:
+            raise IndexError("there are more indices than dims")  # core's rule says it better
+
     def places_of(sizes: tuple[int, ...], indices: Any) -> Any:
         """The places, in C order, of what NumPy's indexing would take, by arithmetic alone."""
         steps = [math.prod(sizes[dim + 1 :]) for dim in range(len(sizes))]
         if all(index is None for index in indices):
+            check_count(indices, len(sizes))
             return xp.reshape(xp.arange(math.prod(sizes), dtype=int64), sizes)
         taken: list[Any] = []
         ranges: list[Any] = []
         apart: list[int] = []  # how many ranges lie before each index array
         dim = 0
-        for item in [*indices, *(None,) * len(sizes)]:  # a mask uses several dims, so there may be fewer items
+        for number, item in enumerate([*indices, *(None,) * len(sizes)]):  # a mask uses several dims
             if item is not None and kind[item.dtype] == "bool":
                 for found in marked(item):
                     taken.append(found * (steps[dim] if item.ndim else 0))
                     apart.append(len(ranges))
                     dim += item.ndim > 0
             elif dim == len(sizes):
+                check_count(indices, number)
                 break
             elif item is None:
                 ranges.append(xp.arange(sizes[dim], dtype=int64) * steps[dim])

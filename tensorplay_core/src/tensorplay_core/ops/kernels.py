@@ -71,7 +71,8 @@ def run(op: Operator, registration: Registration, args: tuple[Any, ...], kwargs:
     if registration.emitter is not None:
         asks = _check_numbers(op, compute, args, kwargs)
     # A kernel that the fast path may call is trusted here too, once it has been checked for this type.
-    trusted = not asks and op.fast and compute in registration.verified and not (plan.written or plan.several_views)
+    trusted = not asks and op.fast and compute in registration.verified
+    trusted = trusted and not (plan.written or plan.several_views or plan.takes_lists)  # masks have shapes of their own
     shape = None if trusted else expected_shape(op, args, kwargs)
     arrays = to_arrays(op, args, compute)
     native = native_keywords(op, kwargs, compute)
