@@ -32,6 +32,7 @@ __all__ = [
     "SchemaError",
     "ShapeError",
     "TensorPlayError",
+    "TransformError",
     "ValueRangeError",
 ]
 
@@ -106,6 +107,10 @@ class AutocastError(TensorPlayError, RuntimeError):
 
 class AutogradError(TensorPlayError, RuntimeError):
     """A gradient cannot be computed, or would be wrong."""
+
+
+class TransformError(TensorPlayError, RuntimeError):
+    """What a transform such as ``vmap`` cannot do, or a tensor of one that was used outside of it."""
 
 
 class ForwardMissing(AutogradError, NotImplementedError):

@@ -123,8 +123,10 @@ LAZY = {
     "set_default_device": "tensorplay_core.ops.settings",
     "set_rng_state": "tensorplay_core.ops.settings",
     "show_config": "tensorplay_core.ops.settings",
+    "vmap": "tensorplay_core.vmap.api",
+    "func": "tensorplay_core.func",
 }
-_MODULES = ("accelerator", "backends", "profiler", "testing", "utils")
+_MODULES = ("accelerator", "backends", "func", "profiler", "testing", "utils")
 
 
 def __getattr__(name: str) -> Any:

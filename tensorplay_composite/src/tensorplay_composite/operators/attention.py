@@ -9,6 +9,7 @@ from tensorplay_core.errors import ArgumentError, DimError, DTypeError, NoDataEr
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.shape_checks import broadcast_shapes
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.wrappers import every_element
 from tensorplay_core.types.dtype import float32
 
 # ----------------------------------------------------------------------------------------------------------- embeddings
@@ -79,10 +80,9 @@ def embedding_dense_backward(
 def _check_range(indices: Tensor, count: int) -> None:
     if indices.is_meta or not indices.numel():
         return
-    low, high = (
-        -F.max(-indices.to(F.max(indices).dtype)).item() if indices.dtype.is_signed else 0,
-        F.max(indices).item(),
-    )
+    every = every_element(indices)
+    low = -F.max(-every.to(F.max(every).dtype)).item() if every.dtype.is_signed else 0
+    high = F.max(every).item()
     if low < 0 or high >= count:
         raise DimError(
             f"embedding: index out of range in self: {low if low < 0 else high} is no row of {count}, 0 to {count - 1}"
@@ -100,19 +100,20 @@ def one_hot(self: Tensor, num_classes: int = -1) -> Tensor:
         )
     classes = self.to(F.arange(0, 1, 1, device=self.device).dtype)
     if self.numel() and not self.is_meta:
-        largest = F.max(classes).item()
-        if F.max(-classes).item() > 0:
-            raise ValueRangeError(f"one_hot: Class values must be non-negative, and one is {-F.max(-classes).item()}")
+        every = every_element(classes)
+        largest, least = F.max(every).item(), -F.max(-every).item()
+        if least < 0:
+            raise ValueRangeError(f"one_hot: Class values must be non-negative, and one is {least}")
         if num_classes == -1:
-            num_classes = int(largest) + 1
+            num_classes = int(F.max(classes).item()) + 1
         elif largest >= num_classes:
             raise ValueRangeError(
                 f"one_hot: Class values must be smaller than num_classes, {num_classes}, and one is {largest}"
             )
     elif num_classes == -1:
         raise NoDataError("one_hot: a meta tensor has no largest class" + fix("pass num_classes."))
-    every = F.arange(0, num_classes, 1, dtype=classes.dtype, device=self.device)
-    return (classes.unsqueeze(-1) == every).to(classes.dtype)
+    numbers = F.arange(0, num_classes, 1, dtype=classes.dtype, device=self.device)
+    return (classes.unsqueeze(-1) == numbers).to(classes.dtype)
 
 
 # ------------------------------------------------------------------------------------------------------------ attention
@@ -206,7 +207,7 @@ def _looking_nowhere(scores: Tensor) -> tuple[Tensor, Tensor | None]:
     if scores.is_meta or not scores.numel():
         return scores, None
     top = F.max(scores.detach(), -1, True)[0]
-    if F.max(-top).item() != math.inf:
+    if F.max(-every_element(top)).item() != math.inf:
         return scores, None
     nowhere = top == -math.inf
     return F.where(nowhere, 0, scores), nowhere

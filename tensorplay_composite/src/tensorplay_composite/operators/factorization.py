@@ -18,6 +18,7 @@ from tensorplay_core.ops.shape_checks import Shaped, as_int, as_ints, normalize_
 from tensorplay_core.ops.shapes_factorization import solve_triangular, square
 from tensorplay_core.ops.shapes_linalg import matrices
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.wrappers import every_element
 from tensorplay_core.types.dtype import DType, int64
 
 EPSILON = {"float32": 2.0**-23, "complex64": 2.0**-23, "float64": 2.0**-52, "complex128": 2.0**-52}
@@ -45,7 +46,7 @@ def linalg_cholesky(self: Tensor, *, upper: bool = False) -> Tensor:
             column = column - done * done.select(-1, j).unsqueeze(-1).conj()
         pivot = column.select(-1, j).real()
         bad = F.where(pivot > 0, 0, 1).sum()
-        if not self.is_meta and bad.item():
+        if not self.is_meta and every_element(bad).sum().item():
             raise LinAlgError(
                 f"linalg_cholesky: the matrix is not positive-definite: its leading minor of order {j + 1} is not"
                 + fix("check that it is Hermitian; a small multiple of tp.eye added to it may help")
@@ -73,7 +74,7 @@ def linalg_solve_triangular(
         return x.transpose(-2, -1).clone()
     n = self.shape[-1]
     diagonal = self.diagonal(0, -2, -1)
-    if not unitriangular and not self.is_meta and bool(F.where(diagonal == 0, 1, 0).sum().item()):
+    if not unitriangular and not self.is_meta and bool((every_element(diagonal) == 0).any().item()):
         raise LinAlgError("linalg_solve_triangular: the matrix is singular: its diagonal has a 0")
     batch = F.add(self.detach().sum((-2, -1)), B.detach().sum((-2, -1))).shape
     if not n or not B.numel():
@@ -199,7 +200,7 @@ def linalg_lstsq(self: Tensor, b: Tensor, rcond: float | None = None, *, driver:
     s = F.linalg_svdvals(self.detach())
     most = F.max(s, -1, True)[0] if s.shape[-1] else s
     rank = (s > _least(self, most, None, rcond)).sum(-1) if s.shape[-1] else s.sum(-1).to(int64)
-    full = m > n and (self.is_meta or not self.numel() or bool((rank == n).all().item()))
+    full = m > n and (self.is_meta or not self.numel() or bool((every_element(rank) == n).all().item()))
     left = self @ solution - right
     residuals = squared(left).sum(-2) if full else s.new_zeros((0,))
     answer = solution.squeeze(-1) if vector else solution

@@ -13,6 +13,7 @@ from tensorplay_core.dispatch.integers import default_integer
 from tensorplay_core.errors import DimError, DTypeError, ShapeError, ValueRangeError, fix
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.wrappers import every_element
 from tensorplay_core.types.dtype import float32
 
 
@@ -191,12 +192,13 @@ def _all_classes(target: Tensor, classes: int) -> bool:
     """Whether every element is a class, found with one number read from the device; taken as given without data."""
     if target.is_meta:
         return True
-    with_negatives_large = F.where(target < 0, classes - target, target)
+    every = every_element(target)
+    with_negatives_large = F.where(every < 0, classes - every, every)
     return bool(F.max(with_negatives_large).item() < classes)
 
 
 def _no_class(op: str, target: Tensor, classes: int, ignore_index: int) -> DimError:
-    wrong = next(place for place in target.tolist() if not 0 <= place < classes)
+    wrong = next(place for place in every_element(target).reshape(-1).tolist() if not 0 <= place < classes)
     return DimError(
         f"{op}: target has class {wrong}, and self has {classes} classes, 0 to {classes - 1}"
         + fix(f"correct the labels; those to be left out have the value ignore_index={ignore_index}")

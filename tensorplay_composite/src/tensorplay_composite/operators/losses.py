@@ -14,6 +14,7 @@ from typing import Any
 from tensorplay_core.errors import ArgumentError, DTypeError, ShapeError, ValueRangeError, did_you_mean, fix
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.wrappers import every_element
 from tensorplay_core.types.dtype import DType, float32
 from tensorplay_core.types.promotion import promote
 
@@ -181,7 +182,7 @@ def gaussian_nll_loss(
                 f"gaussian_nll_loss: var is of incorrect size, {var.shape}, for an input of shape {self.shape}"
                 + fix("give it the shape of the input, or one in which a size is 1 or the last one is missing.")
             )
-    if v.numel() and not v.is_meta and F.max(-v).item() > 0:
+    if v.numel() and not v.is_meta and F.max(-every_element(v)).item() > 0:
         raise ValueRangeError(
             "gaussian_nll_loss: var has negative entry/entries" + fix("pass variances, not logarithms.")
         )
@@ -230,7 +231,7 @@ def binary_cross_entropy(
     if self.shape != target.shape:
         raise ShapeError(f"{op}: target has shape {target.shape}, and the input {self.shape}; they must be the same")
     (x, t, w), dtype = _wide(op, self, target, weight)
-    if x.numel() and not x.is_meta and not (F.max(x).item() <= 1 and F.max(-x).item() <= 0):
+    if x.numel() and not x.is_meta and not (F.max(every_element(x)).item() <= 1 and F.max(-every_element(x)).item() <= 0):
         raise ValueRangeError(
             f"{op}: all elements of input should be between 0 and 1"
             + fix("of logits take binary_cross_entropy_with_logits.")

@@ -11,6 +11,7 @@ from tensorplay_core.ops.creation import tensor
 from tensorplay_core.ops.shape_checks import Shaped, as_int, normalize_dim
 from tensorplay_core.ops.shapes import RULES
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.wrappers import every_element
 from tensorplay_core.types.dtype import float32, float64, int32, int64
 from tensorplay_core.types.promotion import with_scalar
 
@@ -148,7 +149,7 @@ def searchsorted_tensor(
         return _halved(sorted_sequence, self, right)
     if sorter is not None:
         size = sorted_sequence.shape[-1]
-        if sorter.numel() and not sorter.is_meta and not bool(((sorter >= 0) * (sorter < size)).all()):
+        if sorter.numel() and not sorter.is_meta and not _below(every_element(sorter), size):
             raise ValueRangeError(
                 f"searchsorted: sorter has indices out of range for {size} elements"
                 + fix("tp.argsort(sequence) sorts it")
@@ -156,6 +157,10 @@ def searchsorted_tensor(
         sorted_sequence = F.gather(sorted_sequence, -1, sorter)
     found = F.searchsorted(sorted_sequence, self, right=right or side == "right")
     return found.to(int32) if out_int32 else found
+
+
+def _below(places: Tensor, size: int) -> bool:
+    return bool(((places >= 0) * (places < size)).all())
 
 
 def _halved(sequence: Tensor, values: Tensor, right: bool) -> Tensor:

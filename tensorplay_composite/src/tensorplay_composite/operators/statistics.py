@@ -14,6 +14,7 @@ from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.shape_checks import Shaped, normalize_dim
 from tensorplay_core.ops.shapes import RULES
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.wrappers import every_element
 from tensorplay_core.types.dtype import DType, float32
 
 Dims = int | tuple[int, ...] | list[int] | None
@@ -242,8 +243,10 @@ def _check_quantile(self: Tensor, q: Tensor, interpolation: str) -> None:
         raise ShapeError(f"quantile: q must have one dim or none, and has shape {q.shape}")
     if interpolation not in INTERPOLATIONS:
         raise ValueRangeError(f"quantile: interpolation must be one of {INTERPOLATIONS}, and is {interpolation!r}")
-    if q.numel() and not q.is_meta and not bool(((q >= 0) * (q <= 1)).all()):
-        raise _out_of_range()
+    if q.numel() and not q.is_meta:
+        every = every_element(q)
+        if not bool(((every >= 0) * (every <= 1)).all()):
+            raise _out_of_range()
 
 
 def _out_of_range() -> ValueRangeError:

@@ -15,6 +15,8 @@ PACKED = -1
 """The version of a saved tensor that hooks have packed: in place of the array is what unpacks it."""
 DUAL = -2
 """That of one with a tangent: in place of the array is what would have been saved without, and who has the tangent."""
+LEVEL = -3
+"""That of a wrapper of a transform: in place of the array is what would have been saved without."""
 Saved = tuple[Any, TensorType, "Node | None", list[Any], int]
 """A saved tensor: array, type, node (None for the node's own result), version cell, version when saved."""
 

@@ -214,7 +214,10 @@ class AutogradMethods(TensorBase):
 
     def detach(self) -> Tensor:
         """Returns a tensor of the same memory that requires no grad; writes to it are seen by version checks."""
-        return another(self)
+        result = another(self)
+        if self._type.wrapper is not None:  # no gradient passes at any level
+            result._array = self._array.like(self._array.tensor.detach())
+        return result
 
     def detach_(self) -> Tensor:
         """Cuts the tensor out of the graph that computed it.

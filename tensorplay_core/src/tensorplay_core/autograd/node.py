@@ -13,10 +13,11 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from tensorplay_core.autograd.kept import DUAL, PACKED, Saved, SavedAttribute, modified
+from tensorplay_core.autograd.kept import DUAL, LEVEL, PACKED, Saved, SavedAttribute, modified
 from tensorplay_core.dispatch import active
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.tensor_type import TensorType
+from tensorplay_core.dispatch.wrapped import GRAD
 from tensorplay_core.errors import AutogradError, fix
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 
@@ -298,7 +299,9 @@ def save(tensor: Any, of: Node | None = None) -> Saved | None:
             from tensorplay_core.tensor.dual import witness
 
             if (other := witness(tensor)) is not None:
-                return ((saved, other), tensor._type, node, [DUAL, False], 0)
+                saved = ((saved, other), tensor._type, node, [DUAL, False], 0)
+        if tensor._type.wrapper == GRAD:
+            return (saved, tensor._type, node, [LEVEL, False], 0)
     return saved
 
 
@@ -325,6 +328,9 @@ def unpack(saved: Saved, of: Node, name: str, graph: bool, own: bool = False, in
 
             carry(array[1], y := unpack(array[0], of, name, graph, own, index))
             return y
+        elif cell[0] == LEVEL:
+            y = unpack(array, of, name, graph, own, index)
+            return y if y._array.level.open else y._array.tensor  # type: ignore[no-any-return]
         else:
             raise modified(saved, of, name)
     y = Tensor()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tensorplay_core.dispatch.key_set import KeySet
-from tensorplay_core.dispatch.keys import BACKENDS, PAGE, DispatchKey, family_of, key_name
+from tensorplay_core.dispatch.keys import BACKENDS, MODES, PAGE, DispatchKey, family_of, key_name
 from tensorplay_core.dispatch.operator import Operator, Registration, Slot
 
 
@@ -48,7 +48,8 @@ def beneath(op: Operator, key: int, slot: Slot) -> Step:
     shared = family_of(step) or ("Python" if step == DispatchKey.Python else None)
     if shared is not None and shared != slot and (found := op.kernel_at(shared)) is not None:
         return Step(key, shared, found, f"{shared} serves every device")
-    if op.composite == "implicit" and (found := op.kernel_at(int(DispatchKey.Composite))) is not None:
+    implicit = op.composite == "implicit" and step not in MODES  # a mode is no layer: only what it has a kernel for
+    if implicit and (found := op.kernel_at(int(DispatchKey.Composite))) is not None:
         return Step(key, int(DispatchKey.Composite), found, "implicit: decomposes here")
     if shared == "Vmap":  # a kernel below would take the batch dim for one of its own
         if (found := op.kernel_at(int(DispatchKey.Composite))) is not None:

@@ -17,6 +17,7 @@ from tensorplay_core.dispatch.guarded_device import failed
 from tensorplay_core.dispatch.integers import integer_among
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import OFFSETS, DispatchKey
+from tensorplay_core.dispatch.wrapped import WrapperAPI
 from tensorplay_core.errors import DTypeError, did_you_mean, fix
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.device import Device
@@ -90,8 +91,10 @@ class TensorType:
         """Takes over a device's API, and empties everything that was made with another."""
         self.several = entry.several
         self.api = entry.api_at(self.device.index)
+        if self.wrapper is not None:
+            self.api = WrapperAPI(self.api)  # type: ignore[assignment]
         self.mutable = self.api.mutable
-        self.rebinds = not (self.mutable and self.api.views)
+        self.rebinds = self.wrapper is None and not (self.mutable and self.api.views)
         self.array_class = self.api.array_class
         self.as_array = self.api.as_array
         self.native = self.api.dtypes.get(self.dtype.name)

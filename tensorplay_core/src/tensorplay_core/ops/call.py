@@ -18,6 +18,7 @@ from tensorplay_core.dispatch.keys import AUTOGRAD, BACKENDS, FAMILIES, OFFSETS,
 from tensorplay_core.dispatch.misses import kernel_missing, make_active
 from tensorplay_core.dispatch.operator import Operator, Registration
 from tensorplay_core.dispatch.resolution import Step, composite_at, ended_at, resolve, takes, why_no_composite
+from tensorplay_core.dispatch.wrapped import levels_in
 from tensorplay_core.errors import AutocastError, DeviceMismatch, fix
 from tensorplay_core.ops import kernels, slots, typing_rules
 from tensorplay_core.ops.arguments import normalise, plan_of, tensors_in
@@ -74,6 +75,7 @@ def key_set_of_call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any])
         return in_context(tensors[0]._type.key_bits, tensors[0]._type.page, tensors[0]._type.device.type)
     types = [t._type for t in tensors if t._array.shape or t._type.device.type != "cpu"]
     types = types or [t._type for t in tensors]
+    level = levels_in(tensors)
     if types:
         first = types[0]
         if "device" not in op.tags:
@@ -83,6 +85,8 @@ def key_set_of_call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any])
             if op.is_inplace and args[0]._type.device != first.device:  # a 0-d cpu tensor: its copy would be written to
                 raise _mismatch(op, args, kwargs)
         bits, page, device = 0, first.page, first.device
+        if level is not None:  # the highest is interpreted, and what lies below it comes to its turn
+            types = [t._type for t in tensors if t._type.wrapper is not None and t._array.level is level]
         for type in types:
             if type.page == page:
                 bits |= type.key_bits
@@ -141,6 +145,10 @@ def run(op: Operator, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any
     Raises:
         KernelMissing: nothing serves the call.
     """
+    if keys.bits <= _BACKEND_STEPS and (level := levels_in(tensors_in(args, kwargs))) is not None:
+        from tensorplay_core.ops import levels  # when a transform first nests in another: most programs have none
+
+        return levels.interpret(op, level, args, kwargs)
     step = resolve(op, keys)
     if (step is None or step.slot == DispatchKey.Composite) and make_active(keys):  # its backend was not any more
         step = resolve(op, keys)

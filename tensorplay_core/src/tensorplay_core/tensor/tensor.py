@@ -276,6 +276,10 @@ class TensorBase:
         """
         if not hasattr(self, "_type"):
             return "<Tensor that was never initialised; make tensors with tp.tensor(...)>"
+        if self._type.wrapper is not None:
+            from tensorplay_core.tensor.wrappers import text_of
+
+            return text_of(self)
         try:
             return self._text(has_data=not self.is_meta)
         except (BackendError, DeviceUnavailable) as error:

@@ -1,0 +1,165 @@
+"""``jacrev``, ``jacfwd`` and ``hessian``: every direction at once, by ``vmap`` over the unit vectors."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tensorplay_core.func.arguments import Argnums, Function, check_function, chosen, replaced, tensors
+from tensorplay_core.func.transforms import jvp, vjp
+from tensorplay_core.ops import _generated_functional as F
+from tensorplay_core.ops._generated_functional import eye
+from tensorplay_core.tensor.pytree import TreeSpec, tree_flatten, tree_unflatten
+from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.vmap.api import vmap
+
+
+def _unit_vectors(like: Sequence[Tensor]) -> list[Tensor]:
+    """Returns for each tensor its part of the unit vectors of all of them: one for each element along the first dim."""
+    counts = [x.numel() for x in like]
+    total, rows, before = sum(counts), [], 0
+    for x, count in zip(like, counts, strict=True):
+        identity = eye(count, dtype=x.dtype, device=x.device)
+        above = identity.new_zeros((before, count))
+        below = identity.new_zeros((total - before - count, count))
+        rows.append(F.cat([above, identity, below], 0).reshape(total, *x.shape))
+        before += count
+    return rows
+
+
+def _parts(rows: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+    """Returns what belongs to each tensor's unit vectors, whose number becomes the tensor's dims."""
+    found, before = [], 0
+    for x in like:
+        count = x.numel()
+        found.append(rows.narrow(0, before, count).reshape(*x.shape, *rows.shape[1:]))
+        before += count
+    return found
+
+
+def jacrev(
+    func: Function, argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
+) -> Callable[..., Any]:
+    """Returns a function that computes the Jacobian of ``func`` by backward passes: cheap where outputs are few.
+
+    Args:
+        func: takes and returns nested tuples, lists and dicts of tensors.
+        argnums: the place of the argument to differentiate by, or several.
+        has_aux: ``func`` returns a pair, of which the second part is handed on as it is.
+        chunk_size: how many rows are computed at once; None for all. Less needs less memory.
+
+    Returns:
+        A function that returns the Jacobian, of shape (output dims, input dims): nested as the output, and within that
+        as the argument (a tuple of them for several ``argnums``).
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.func.jacrev(lambda x: x * x)(tp.tensor([1.0, 2.0]))
+        tensor([[2., 0.],
+                [0., 4.]])
+    """
+    check_function("jacrev", func)
+
+    @functools.wraps(func, updated=())
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        places = chosen("jacrev", argnums, args)
+        primals = tuple(args[i] for i in places)
+        _, spec = tensors("jacrev", "the arguments to differentiate by", primals)
+
+        def of_chosen(*some: Any) -> Any:
+            return func(*replaced(args, places, some), **kwargs)
+
+        output, pull, *aux = vjp(of_chosen, *primals, has_aux=has_aux)
+        outputs, shape = tree_flatten(output)
+        units = _unit_vectors(outputs)
+        rows = vmap(lambda *v: pull(tree_unflatten(v, shape)), chunk_size=chunk_size)(*units)
+        columns, _ = tree_flatten(rows)
+        found = _nested(shape, spec, [_parts(column, outputs) for column in columns], isinstance(argnums, tuple))
+        return (found, aux[0]) if has_aux else found
+
+    return jacobian
+
+
+def _nested(outer: TreeSpec, inner: TreeSpec, columns: Sequence[Sequence[Any]], several: bool) -> Any:
+    """Returns blocks, one list for each leaf of the inner tree, nested as the outer and then as the inner tree is."""
+    rows = [tree_unflatten(row, inner) for row in zip(*columns, strict=True)]
+    return tree_unflatten([row if several else row[0] for row in rows], outer)
+
+
+def jacfwd(
+    func: Function,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    *,
+    randomness: str = "error",
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """Returns a function that computes the Jacobian of ``func`` by tangents: cheap where inputs are few.
+
+    Args:
+        func: takes and returns nested tuples, lists and dicts of tensors.
+        argnums: the place of the argument to differentiate by, or several.
+        has_aux: ``func`` returns a pair, of which the second part is handed on as it is.
+        randomness: what random operators in ``func`` do, as for ``vmap``.
+        chunk_size: how many columns are computed at once; None for all.
+
+    Returns:
+        A function that returns the Jacobian, nested and shaped as :func:`jacrev`'s.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.func.jacfwd(tp.sin)(tp.tensor(0.0))
+        tensor(1.)
+    """
+    check_function("jacfwd", func)
+
+    @functools.wraps(func, updated=())
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        places = chosen("jacfwd", argnums, args)
+        primals = tuple(args[i] for i in places)
+        leaves, spec = tensors("jacfwd", "the arguments to differentiate by", primals)
+
+        def of_chosen(*some: Any) -> Any:
+            return func(*replaced(args, places, some), **kwargs)
+
+        def along(*direction: Any) -> Any:
+            output, tangent, *aux = jvp(of_chosen, primals, tree_unflatten(direction, spec), has_aux=has_aux)
+            return tangent, output, aux
+
+        batched = vmap(along, out_dims=(0, None, None), randomness=randomness, chunk_size=chunk_size)
+        tangents, output, aux = batched(*_unit_vectors(leaves))
+        rows, shape = tree_flatten(tangents)
+        blocks = [
+            [_to_end(part, x.ndim) for part, x in zip(_parts(row, leaves), leaves, strict=True)] for row in rows
+        ]
+        columns = [[row[i] for row in blocks] for i in range(len(leaves))]
+        found = _nested(shape, spec, columns, isinstance(argnums, tuple))
+        return (found, aux[0]) if has_aux else found
+
+    return jacobian
+
+
+def _to_end(block: Tensor, ndim: int) -> Tensor:
+    """Returns a block with its first dims, which are the input's, after the output's."""
+    return block.permute([*range(ndim, block.ndim), *range(ndim)])
+
+
+def hessian(func: Function, argnums: Argnums = 0) -> Callable[..., Any]:
+    """Returns a function that computes the second derivatives of ``func``: tangents of the gradient.
+
+    Args:
+        func: returns a tensor, usually without dims.
+        argnums: the place of the argument to differentiate by, or several.
+
+    Returns:
+        A function that returns the Hessian, of shape (output dims, input dims, input dims), nested as the output, the
+        argument, and the argument again.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.func.hessian(lambda x: (x ** 3).sum())(tp.tensor([1.0, 2.0]))
+        tensor([[ 6.,  0.],
+                [ 0., 12.]])
+    """
+    return jacfwd(jacrev(func, argnums), argnums)

@@ -1,0 +1,72 @@
+"""What serves an operator without a batching rule: a loop over the batch. Right, slow, and said once."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from tensorplay_core.dispatch.operator import Operator
+from tensorplay_core.ops import _generated_functional as F
+from tensorplay_core.ops.arguments import plan_of
+from tensorplay_core.tensor.tensor import TensorBase
+from tensorplay_core.vmap.batching import Batch
+
+
+class VmapLoopWarning(UserWarning):
+    """An operator has no batching rule, so it is called once for each element of the batch."""
+
+
+_said: set[Operator] = set()
+
+
+def loop(batch: Batch) -> Any:
+    """Calls the operator for each element of the batch, and stacks the results."""
+    op = batch.op
+    if op not in _said:
+        _said.add(op)
+        warnings.warn(
+            f"vmap: {op.display_name} has no batching rule, and is called once for each element of the batch; give it "
+            f'one with tp.library.register_vmap("{op.qualified_name}", rule)',
+            VmapLoopWarning,
+            stacklevel=2,
+        )
+    if not batch.size:
+        return _of_none(batch)
+    found = [batch.again(**_element(batch, i)) for i in range(batch.size)]
+    if plan_of(op).writes:
+        return batch.values[plan_of(op).positional[0].name]
+    return _stacked(found)
+
+
+def _element(batch: Batch, i: int) -> dict[str, Any]:
+    def one(value: Any, batched: Any) -> Any:
+        if batched.__class__ is tuple:
+            return tuple(map(one, value, batched))
+        return value.select(0, i) if batched else value
+
+    return {name: one(value, batch.batched[name]) for name, value in batch.values.items()}
+
+
+def _stacked(found: list[Any]) -> Any:
+    first = found[0]
+    if isinstance(first, TensorBase):
+        return F.stack(found, 0)
+    if isinstance(first, (tuple, list)):
+        return [_stacked([one[i] for one in found]) for i in range(len(first))]
+    return first
+
+
+def _of_none(batch: Batch) -> Any:
+    """Returns results without elements, of the shape that one made of zeros has."""
+
+    def zeros(value: Any, batched: Any) -> Any:
+        if batched.__class__ is tuple:
+            return tuple(map(zeros, value, batched))
+        return value.new_zeros(value.shape[1:]) if batched else value
+
+    def none(value: Any) -> Any:
+        if isinstance(value, (tuple, list)):
+            return [none(item) for item in value]
+        return value.new_zeros((0, *value.shape)) if isinstance(value, TensorBase) else value
+
+    return none(batch.again(**{name: zeros(value, batch.batched[name]) for name, value in batch.values.items()}))

@@ -1,0 +1,195 @@
+"""Batching rules of operators that write to their first argument, and of random ones and new tensors.
+
+Those that only have an in-place form are here; ``add_`` and its like compute out of place and then copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tensorplay_core.dispatch.key_set import KeySet
+from tensorplay_core.dispatch.keys import DispatchKey
+from tensorplay_core.dispatch.operator import Operator
+from tensorplay_core.dispatch.wrapped import BATCHED, INNERMOST, Level, levels_in
+from tensorplay_core.errors import TransformError, fix
+from tensorplay_core.ops.arguments import plan_of, tensors_in
+from tensorplay_core.ops.call import call, run
+from tensorplay_core.ops.levels import below
+from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.views import bump
+from tensorplay_core.tensor.wrappers import is_of, wrap_at
+from tensorplay_core.vmap.batching import Batch, pad, results
+from tensorplay_core.vmap.fresh import target
+from tensorplay_core.vmap.rules_index import put
+
+Writer = Callable[[Batch, Tensor], Any]
+
+
+def copy(batch: Batch, x: Tensor) -> None:
+    """``copy_``: the source broadcasts."""
+    x.copy_(pad(batch.values["src"], batch.batched["src"], x.ndim - 1))
+
+
+def same_for_all(batch: Batch, x: Tensor) -> None:
+    """``fill_``, ``zero_``: numbers alone."""
+    batch.again(self=x)
+
+
+def index_put(batch: Batch, x: Tensor) -> None:
+    """``index_put_``."""
+    put(batch, x, batch.values["values"], batch.batched["values"], bool(batch.values["accumulate"]))
+
+
+WRITERS: dict[str, Writer] = {
+    "copy_": copy,
+    "fill_": same_for_all,
+    "zero_": same_for_all,
+    "index_put_": index_put,
+}
+
+
+def writing(op: Operator, writer: Writer) -> Callable[..., Any]:
+    """Returns the Vmap kernel of an operator that writes to its first argument."""
+
+    def kernel(keys: KeySet, self: Tensor, /, *args: Any, **kwargs: Any) -> Tensor:
+        level = levels_in(tensors_in((self, *args), kwargs))
+        assert level is not None
+        batch = Batch(op, level, (self, *args), kwargs)
+        x = target(op, level, self, batched=batch.any)
+        with below(level):
+            if is_of(level, self) and self._array.batched:
+                writer(batch, x)
+            else:
+                batch.again()
+        bump(self)
+        return self
+
+    return kernel
+
+
+# ----------------------------------------------------------------------------------------------- random, new tensors
+
+
+def _open_level() -> Level | None:
+    """Returns the innermost ``vmap`` that is open."""
+    level = INNERMOST.get()
+    while level is not None and level.kind != BATCHED:
+        level = level.outer
+    return level
+
+
+def creation(op: Operator) -> Callable[..., Any]:
+    """Returns the kernel at VmapMode of an operator that makes tensors: one for all elements of the batch."""
+
+    def kernel(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
+        level = _open_level()
+        if level is None:
+            return run(op, keys.below(DispatchKey.VmapMode), args, kwargs)
+        with below(level):
+            return wrap_at(level, call(op, args, kwargs))
+
+    return kernel
+
+
+def copied(op: Operator) -> Callable[..., Any]:
+    """Returns the kernel at VmapMode of an operator that copies: a copy is the function's own, whatever it is of."""
+    made = creation(op)
+
+    def kernel(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
+        level = _open_level()
+        if level is None or is_of(level, args[0]) or _is_above(level, args[0]):
+            return run(op, keys.below(DispatchKey.VmapMode), args, kwargs)
+        return made(keys, *args, **kwargs)
+
+    return kernel
+
+
+def _is_above(level: Level, tensor: Tensor) -> bool:
+    """Whether a tensor is of a level inside of another, so that it comes to that one later."""
+    return tensor._type.wrapper is not None and tensor._array.level.number > level.number
+
+
+def random(op: Operator) -> Callable[..., Any]:
+    """Returns the kernel at VmapMode of a random operator: what ``randomness`` says."""
+
+    def kernel(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
+        level = _open_level()
+        if level is None:
+            return run(op, keys.below(DispatchKey.VmapMode), args, kwargs)
+        if level.randomness == "error":
+            raise TransformError(
+                f"vmap: {op.display_name} is random, and vmap cannot know whether each element of the batch is meant to "
+                "get numbers of its own" + fix("pass randomness='different' or randomness='same' to vmap.")
+            )
+        batch = Batch(op, level, args, kwargs)
+        different = level.randomness == "different"
+        if plan_of(op).writes:
+            return _draw_into(op, level, batch, args, different)
+        with below(level):
+            if not different and not batch.any:
+                return results(batch.again(), lambda r: wrap_at(level, r))
+            drawn = _different(batch) if different else _same(batch)
+        return results(drawn, lambda r: wrap_at(level, r, batched=True))
+
+    return kernel
+
+
+def _draw_into(op: Operator, level: Level, batch: Batch, args: tuple[Any, ...], different: bool) -> Any:
+    """Fills a tensor with random numbers."""
+    self = args[0]
+    x = target(op, level, self, batched=batch.any or different)
+    with below(level):
+        if not is_of(level, self) or not self._array.batched:
+            batch.again(self=x)
+        elif different:
+            names = [name for name in batch.tensors() if name != "self"]
+            batch.again(self=x, **{name: batch.padded(name, x.ndim - 1) for name in names})
+        else:
+            if any(batch.batched[name] for name in batch.tensors() if name != "self"):
+                raise _not_the_same(batch)
+            drawn = batch.again(self=x.new_empty(x.shape[1:]))
+            x.copy_(drawn)
+    bump(self)
+    return self
+
+
+def _different(batch: Batch) -> Any:
+    """Draws for every element of the batch."""
+    values, op = batch.values, batch.op
+    if "size" in values:
+        return batch.again(size=(batch.size, *values["size"]))
+    if op.name == "randperm":
+        from tensorplay_core.ops import _generated_functional as F
+
+        return F.stack([batch.again() for _ in range(batch.size)], 0)
+    names = batch.tensors()
+    if op.name == "multinomial":
+        x = batch.front("self")
+        rows = x.reshape(batch.size * (x.shape[1] if x.ndim == 3 else 1), x.shape[-1])
+        found = batch.again(self=rows)
+        return found.reshape(*x.shape[:-1], found.shape[-1])
+    ndim = max(map(batch.ndim, names))
+    return batch.again(**{name: batch.with_front(batch.padded(name, ndim), batch.batched[name]) for name in names})
+
+
+def _same(batch: Batch) -> Any:
+    """Draws once, for batched tensors whose values do not decide about the numbers."""
+    if batch.op.name == "native_dropout":
+        x = batch.values["input"]
+        scaled, mask = batch.again(input=x.new_ones(x.shape[1:]))
+        return x * scaled, mask.unsqueeze(0).expand(batch.size, *mask.shape)
+    if batch.op.qualified_name == "tp::bernoulli.p":
+        x = batch.values["self"]
+        one = batch.again(self=x.new_empty(x.shape[1:]))
+        return one.unsqueeze(0).expand(batch.size, *one.shape)
+    raise _not_the_same(batch)
+
+
+def _not_the_same(batch: Batch) -> TransformError:
+    return batch.refuse(
+        "the probabilities are batched, so the numbers of the elements of the batch cannot be the same",
+        "pass randomness='different'.",
+    )
+
+
