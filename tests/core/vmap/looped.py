@@ -64,7 +64,6 @@ class Case:
                 element[i] = own[i]
         return leaves, dims, alone
 
-
     def is_refused(self, dims: list[Any]) -> bool:
         """Whether vmap must refuse the call: see DECLARED."""
         batched = [self.elements[0][i] for i in self.tensors if dims[i] is not None]
@@ -73,7 +72,7 @@ class Case:
         if self.op.display_name == "repeat_interleave.self_Tensor":
             return dims[self.tensors[-1]] is not None
         if self.op.name == "one_hot":
-            return self.elements[0][self.tensors[-1] + 1] == -1
+            return self.elements[0][self.tensors[-1] + 1 :] in ([], [-1])
         masks = any(t.dtype is tp.bool for t in batched)
         return self.op.name in ("index", "index_put", "index_put_", "index_backward") and masks
 

@@ -14,6 +14,7 @@ from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.shape_checks import broadcast_shapes, normalize_dim
 from tensorplay_core.ops.shapes_indexing import check_picked
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.wrappers import every_element
 
 Indices = Sequence[Tensor | None]
 
@@ -109,9 +110,16 @@ def masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         )
     shape = broadcast_shapes("masked_scatter", self.shape, mask.shape)
     mask = _spread(mask, shape)
-    wanted = int(mask.sum().item())
+    flat = mask.reshape(-1) if mask.numel() else mask.reshape(0)
+    number = flat.cumsum(0)  # of each true element, from 1
+    wanted = int(F.max(every_element(number)).item()) if flat.shape[0] else 0
     if source.numel() < wanted:
         raise ShapeError(f"masked_scatter: mask is true {wanted} times, and source has {source.numel()} elements")
+    if mask._type.wrapper is not None:  # another number for each element of a batch
+        if not source.numel() or not flat.shape[0]:
+            return _spread(self, shape).clone()
+        taken = F.index(source.reshape(-1), [F.clamp(number - 1, 0, source.numel() - 1)])
+        return F.where(mask, taken.reshape(shape), self)
     return F.index_put(_spread(self, shape), [mask], F.slice(source.reshape(-1), 0, 0, wanted))
 
 

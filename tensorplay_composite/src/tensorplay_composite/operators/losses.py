@@ -231,7 +231,8 @@ def binary_cross_entropy(
     if self.shape != target.shape:
         raise ShapeError(f"{op}: target has shape {target.shape}, and the input {self.shape}; they must be the same")
     (x, t, w), dtype = _wide(op, self, target, weight)
-    if x.numel() and not x.is_meta and not (F.max(every_element(x)).item() <= 1 and F.max(-every_element(x)).item() <= 0):
+    every = every_element(x)
+    if x.numel() and not x.is_meta and not (F.max(every).item() <= 1 and F.max(-every).item() <= 0):
         raise ValueRangeError(
             f"{op}: all elements of input should be between 0 and 1"
             + fix("of logits take binary_cross_entropy_with_logits.")

@@ -330,7 +330,7 @@ def unpack(saved: Saved, of: Node, name: str, graph: bool, own: bool = False, in
             return y
         elif cell[0] == LEVEL:
             y = unpack(array, of, name, graph, own, index)
-            return y if y._array.level.open else y._array.tensor  # type: ignore[no-any-return]
+            return y if y._array.level.open else y._array.tensor
         else:
             raise modified(saved, of, name)
     y = Tensor()

@@ -9,7 +9,7 @@ from typing import Any
 from tensorplay_core.errors import ValueRangeError, fix
 from tensorplay_core.func.arguments import Function, check_function
 from tensorplay_core.tensor.pytree import tree_flatten, tree_unflatten
-from tensorplay_core.tensor.tensor import TensorBase
+from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import version_of
 
 REMOVE = ("mutations", "mutations_and_views")
@@ -48,7 +48,7 @@ def functionalize(func: Function, *, remove: str = "mutations") -> Callable[...,
     @functools.wraps(func, updated=())
     def functional(*args: Any, **kwargs: Any) -> Any:
         leaves, spec = tree_flatten((args, kwargs))
-        copies: dict[int, Any] = {id(x): x.clone() for x in leaves if isinstance(x, TensorBase)}
+        copies: dict[int, Any] = {id(x): x.clone() for x in leaves if isinstance(x, Tensor)}
         before = {number: version_of(copy)[0] for number, copy in copies.items()}
         own_args, own_kwargs = tree_unflatten([copies.get(id(x), x) for x in leaves], spec)
         result = func(*own_args, **own_kwargs)
@@ -63,7 +63,7 @@ def functionalize(func: Function, *, remove: str = "mutations") -> Callable[...,
         found = [originals[back[id(y)]] if id(y) in back else y for y in found]
         if remove == "mutations_and_views":
             own = {id(version_of(copy)) for copy in copies.values()}
-            found = [y.clone() if isinstance(y, TensorBase) and id(version_of(y)) in own else y for y in found]
+            found = [y.clone() if isinstance(y, Tensor) and id(version_of(y)) in own else y for y in found]
         return tree_unflatten(found, shape)
 
     return functional

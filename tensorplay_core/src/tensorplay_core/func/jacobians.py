@@ -128,11 +128,9 @@ def jacfwd(
             return tangent, output, aux
 
         batched = vmap(along, out_dims=(0, None, None), randomness=randomness, chunk_size=chunk_size)
-        tangents, output, aux = batched(*_unit_vectors(leaves))
+        tangents, _, aux = batched(*_unit_vectors(leaves))
         rows, shape = tree_flatten(tangents)
-        blocks = [
-            [_to_end(part, x.ndim) for part, x in zip(_parts(row, leaves), leaves, strict=True)] for row in rows
-        ]
+        blocks = [[_to_end(part, x.ndim) for part, x in zip(_parts(row, leaves), leaves, strict=True)] for row in rows]
         columns = [[row[i] for row in blocks] for i in range(len(leaves))]
         found = _nested(shape, spec, columns, isinstance(argnums, tuple))
         return (found, aux[0]) if has_aux else found

@@ -56,8 +56,8 @@ class Opened:
         self.inputs: list[Node] = []
 
     def inside(self, value: Any) -> Any:
-        """Returns an input as the function gets it: a tensor that the level differentiates by, anything else as it is."""
-        if not isinstance(value, TensorBase) or not value._type.dtype.is_inexact:
+        """Returns an input as the function gets it: of a floating tensor one that the level differentiates by."""
+        if not isinstance(value, Tensor) or not value._type.dtype.is_inexact:
             return value
         if self.level is not None:
             own: Any = wrap_at(self.level, value)

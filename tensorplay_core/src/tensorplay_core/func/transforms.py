@@ -65,7 +65,11 @@ def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) 
         >>> tp.func.grad_and_value(lambda x: x ** 3)(tp.tensor(2.0))
         (tensor(12.), tensor(8.))
     """
-    return _grad("grad_and_value", func, argnums, has_aux, lambda g, value, aux: (g, (value, aux) if has_aux else value))
+
+    def returned(gradient: Any, value: Any, aux: Any) -> Any:
+        return gradient, (value, aux) if has_aux else value
+
+    return _grad("grad_and_value", func, argnums, has_aux, returned)
 
 
 def grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
@@ -108,9 +112,7 @@ def _grad(
         leaves, spec = tensors(name, "the arguments to differentiate by", tuple(args[i] for i in places))
         with opened(name) as at:
             inputs = [at.inside(leaf) for leaf in leaves]
-            value, aux = split_aux(
-                name, has_aux, func(*replaced(args, places, tree_unflatten(inputs, spec)), **kwargs)
-            )
+            value, aux = split_aux(name, has_aux, func(*replaced(args, places, tree_unflatten(inputs, spec)), **kwargs))
             check_scalar(name, value)
         found = _gradients(at, [value], inputs, [None], keep=False)
         result = tree_unflatten(found, spec)

@@ -12,6 +12,7 @@ from tensorplay_core.errors import AutogradError, fix
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.helpers_linalg import adjoint
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.wrappers import every_element
 
 NEAR = 0.75
 """Which component of a vector settles its phase; the kernels' number."""
@@ -58,7 +59,7 @@ def solve_triangular_backward(grad: Tensor, result: Tensor, upper: bool, left: b
 def det_backward(grad: Tensor, A: Tensor, result: Tensor) -> Tensor:
     """The gradient times the conjugate transpose of the adjugate, which a singular matrix has too."""
     singular = result == 0
-    some = not result.is_meta and bool(singular.to(A.dtype).real().sum().item())
+    some = not result.is_meta and bool(every_element(singular).any().item())
     if not some:
         return (grad * result.conj()).unsqueeze(-1).unsqueeze(-1) * adjoint(F.linalg_inv(A))
     apart = singular.unsqueeze(-1).unsqueeze(-1)

@@ -13,6 +13,7 @@ from typing import Any
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.shape_checks import normalize_dim, normalize_dims
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.wrappers import every_element
 
 Dims = int | Sequence[int] | None
 Shape = tuple[int, ...]
@@ -57,6 +58,7 @@ def _is_normal(product: Tensor) -> bool:
     if product.is_meta or not product.numel():
         return False
     size = abs(product.detach())
+    size = every_element(size)
     return bool(F.all(F.where(size >= 1.2e-38, size < math.inf, False)).item())
 
 

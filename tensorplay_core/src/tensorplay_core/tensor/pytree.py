@@ -175,7 +175,7 @@ def broadcast_prefix(prefix: Any, spec: TreeSpec) -> list[Any] | None:
     alike = kind is spec.kind or {kind, spec.kind} <= {tuple, list}
     if not alike or len(children) != len(spec.children):
         return None
-    if kind is dict and context != spec.context:
+    if kind is dict and context is not None and context != spec.context:
         if set(context) != set(spec.context):
             return None
         children = [prefix[key] for key in spec.context]

@@ -9,7 +9,15 @@ from typing import Any
 from tensorplay_core.dispatch.context import include
 from tensorplay_core.dispatch.keys import DispatchKey
 from tensorplay_core.dispatch.wrapped import BATCHED, Level, Within
-from tensorplay_core.errors import ArgumentError, DimError, ShapeError, TransformError, ValueRangeError, did_you_mean, fix
+from tensorplay_core.errors import (
+    ArgumentError,
+    DimError,
+    ShapeError,
+    TransformError,
+    ValueRangeError,
+    did_you_mean,
+    fix,
+)
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops import _generated_functional_view as view
 from tensorplay_core.tensor.pytree import TreeSpec, broadcast_prefix, tree_flatten, tree_unflatten
@@ -199,7 +207,7 @@ def _out(func: Any, level: Level, value: Tensor, dim: int | None) -> Tensor:
             )
         return inside
     if not batched:
-        inside = inside.unsqueeze(0).expand(level.size, *inside.shape)
+        inside = inside.unsqueeze(0).expand(level.size or 0, *inside.shape)
     if not -inside.ndim <= dim < inside.ndim:
         raise DimError(
             f"vmap({_name(func)}): out_dim={dim} is out of range for a result of shape {inside.shape}, batch included"

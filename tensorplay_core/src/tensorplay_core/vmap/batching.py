@@ -63,7 +63,7 @@ class Batch:
 
     def ndim(self, name: str) -> int:
         """Returns the number of logical dims of a tensor."""
-        return int(self.values[name].ndim) - self.batched[name]
+        return int(self.values[name].ndim) - int(self.batched[name])
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Returns the logical shape of a tensor."""
@@ -83,15 +83,17 @@ class Batch:
 
     def front(self, name: str) -> Tensor:
         """Returns a tensor with the batch in front, expanded where it has none."""
-        return self.with_front(self.values[name], self.batched[name])
+        found: Tensor = self.with_front(self.values[name], self.batched[name])
+        return found
 
     def with_front(self, tensor: Any, batched: bool) -> Any:
         """Returns a tensor with the batch in front; None stays None."""
         return tensor if batched or tensor is None else tensor.unsqueeze(0).expand(self.size, *tensor.shape)
 
     def padded(self, name: str, ndim: int) -> Tensor:
-        """Returns a tensor that broadcasts against batched ones of some logical dims: with dims of 1 after the batch."""
-        return pad(self.values[name], self.batched[name], ndim)
+        """Returns a tensor that broadcasts against batched ones of some dims: with dims of 1 after the batch."""
+        found: Tensor = pad(self.values[name], self.batched[name], ndim)
+        return found
 
     def again(self, op: Operator | str | None = None, /, **changes: Any) -> Any:
         """Calls the operator, or another one of the same arguments, with some arguments changed."""

@@ -64,7 +64,6 @@ def target(op: Operator, level: Level, tensor: Any, *, batched: bool) -> Tensor:
     assert isinstance(tensor, TensorBase)
     raise TransformError(
         f"vmap: {op.display_name}: a batched value would be written to a tensor of shape {tensor.shape} that is not "
-        "batched: it has room for one value, and the batch has "
-        f"{level.size}"
-        + fix("use the out-of-place operator; or pass the tensor to vmap with an in_dim; or make it inside with tp.zeros.")
+        f"batched: it has room for one value, and the batch has {level.size}"
+        + fix("use the out-of-place operator; or pass the tensor to vmap with an in_dim; or make it inside.")
     )

@@ -78,7 +78,6 @@ BY_NAME: dict[str, Rule] = {
     "max": dims.whole("amax"),
     "min": dims.whole("amin"),
     "median": dims.median,
-    "masked_scatter": indexing.masked_scatter,
     "argmax": dims.flattened,
     "argmin": dims.flattened,
     "index_backward": indexing.index_backward,
@@ -101,8 +100,8 @@ SHAPE_BY_DATA = {
 
 def by_data(batch: Batch) -> Any:
     """Refuses what has another shape for each element of the batch."""
-    remedy = SHAPE_BY_DATA[batch.op.display_name]
-    raise batch.refuse("the data decides about the shape of the result, another for each element of the batch", f"{remedy}.")
+    why = "the data decides about the shape of the result, another for each element of the batch"
+    raise batch.refuse(why, f"{SHAPE_BY_DATA[batch.op.display_name]}.")
 
 
 def rule_of(op: Operator) -> Rule | None:

@@ -8,7 +8,7 @@ from typing import Any
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.arguments import plan_of
-from tensorplay_core.tensor.tensor import TensorBase
+from tensorplay_core.tensor.tensor import Tensor, TensorBase
 from tensorplay_core.vmap.batching import Batch
 
 
@@ -67,6 +67,6 @@ def _of_none(batch: Batch) -> Any:
     def none(value: Any) -> Any:
         if isinstance(value, (tuple, list)):
             return [none(item) for item in value]
-        return value.new_zeros((0, *value.shape)) if isinstance(value, TensorBase) else value
+        return value.new_zeros((0, *value.shape)) if isinstance(value, Tensor) else value
 
     return none(batch.again(**{name: zeros(value, batch.batched[name]) for name, value in batch.values.items()}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops import _generated_functional_view as view
 from tensorplay_core.vmap.batching import Batch, pad, results
 
@@ -86,10 +87,15 @@ def whole(name: str) -> Any:
 
 
 def median(batch: Batch) -> Any:
-    """The median of all elements: that of a row."""
+    """The median of all elements: that of a row. Its gradient goes to all elements that are equal to it."""
     x = batch.values["self"]
     row = x.reshape(batch.size, math.prod(batch.shape("self")))
-    return row.median(1, False)[0]
+    middle = row.detach().median(1, True)[0]
+    if not row.dtype.is_inexact:
+        return middle.squeeze(1)
+    equal = (row == middle) | (row != row)
+    least, most = (F.where(equal, row, fill) for fill in (math.inf, -math.inf))
+    return F.where(middle.squeeze(1) == -math.inf, least.amin(1), most.amax(1))
 
 
 def roll(batch: Batch) -> Any:

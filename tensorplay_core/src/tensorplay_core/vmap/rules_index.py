@@ -16,7 +16,6 @@ from tensorplay_core.ops.creation import arange
 from tensorplay_core.ops.indexing import nonzero
 from tensorplay_core.ops.shape_checks import broadcast_shapes
 from tensorplay_core.tensor.tensor import Tensor
-from tensorplay_core.tensor.wrappers import every_element
 from tensorplay_core.vmap.batching import Batch, pad
 from tensorplay_core.vmap.loop import loop
 
@@ -60,7 +59,7 @@ class Places:
                 )
             else:
                 columns = nonzero(index, as_tuple=True)
-                found += [(dim + i, column, False) for i, column in enumerate(columns)]  # type: ignore[misc]
+                found += [(dim + i, column, False) for i, column in enumerate(columns)]
                 dim += index.ndim
         return found
 
@@ -157,24 +156,6 @@ def _lone_mask(batch: Batch) -> Any:
     return indices[0] if alone and indices[0].dtype.is_bool else None
 
 
-def masked_scatter(batch: Batch) -> Any:
-    """The first elements of a source where a mask is true: the one whose number is how many are true up to there."""
-    shape = broadcast_shapes("masked_scatter", batch.shape("self"), batch.shape("mask"))
-    x, mask = (batch.padded(name, len(shape)).expand(batch.size, *shape) for name in ("self", "mask"))
-    source = batch.front("source").reshape(batch.size, math.prod(batch.shape("source")))
-    flat = mask.reshape(batch.size, math.prod(shape))
-    number = flat.cumsum(1)
-    wanted = int(every_element(number.amax()).amax().item()) if number.numel() else 0
-    if source.shape[1] < wanted:
-        raise ShapeError(
-            f"masked_scatter: mask is true {wanted} times, and source has {source.shape[1]} elements"
-        )
-    if not source.shape[1] or not flat.shape[1]:
-        return x.clone()
-    found = source.gather(1, (number - 1).clamp(0, source.shape[1] - 1))
-    return pointwise.where(mask, found.reshape(x.shape), x)
-
-
 def index_backward(batch: Batch) -> Any:
     """Zeros with a gradient added at index tensors."""
     grad = batch.values["grad"]
@@ -185,7 +166,7 @@ def index_backward(batch: Batch) -> Any:
 
 def searchsorted(batch: Batch) -> Any:
     """Where values would be inserted into sorted rows, which each element of the batch has its own of."""
-    rows, values = batch.values["sorted_sequence"], batch.front("self")
+    values = batch.front("self")
     sorter = batch.values.get("sorter")
     alone = batch.ndim("sorted_sequence") == 1
     own = batch.batched["sorted_sequence"] or batch.batched.get("sorter", False)
@@ -198,5 +179,3 @@ def searchsorted(batch: Batch) -> Any:
         return batch.again(self=values, **changes)
     flat = values.reshape(batch.size, math.prod(values.shape[1:]))
     return batch.again(self=flat, **changes).reshape(values.shape)
-
-

@@ -119,8 +119,8 @@ def random(op: Operator) -> Callable[..., Any]:
             return run(op, keys.below(DispatchKey.VmapMode), args, kwargs)
         if level.randomness == "error":
             raise TransformError(
-                f"vmap: {op.display_name} is random, and vmap cannot know whether each element of the batch is meant to "
-                "get numbers of its own" + fix("pass randomness='different' or randomness='same' to vmap.")
+                f"vmap: {op.display_name} is random, and vmap cannot know whether each element of the batch is meant "
+                "to get numbers of its own" + fix("pass randomness='different' or randomness='same' to vmap.")
             )
         batch = Batch(op, level, args, kwargs)
         different = level.randomness == "different"
@@ -191,5 +191,3 @@ def _not_the_same(batch: Batch) -> TransformError:
         "the probabilities are batched, so the numbers of the elements of the batch cannot be the same",
         "pass randomness='different'.",
     )
-
-
