@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tensorplay_core.library import register_autograd as register_autograd
     from tensorplay_core.library import register_fake as register_fake
     from tensorplay_core.library import register_kernel as register_kernel
+    from tensorplay_core.library import register_vmap as register_vmap
 else:
     from tensorplay_core import library as _module
 

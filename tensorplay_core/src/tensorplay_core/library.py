@@ -15,6 +15,7 @@ from tensorplay_core.dispatch.library import library_impl as library_impl
 
 if TYPE_CHECKING:
     from tensorplay_core.ops.custom.autocast import register_autocast as register_autocast
+    from tensorplay_core.ops.custom.batching import register_vmap as register_vmap
     from tensorplay_core.ops.custom.definition import CustomOpDef as CustomOpDef
     from tensorplay_core.ops.custom.definition import custom_op as custom_op
     from tensorplay_core.ops.custom.infer_schema import infer_schema as infer_schema
@@ -36,6 +37,7 @@ _WHERE = {
     "register_autograd": "ops.custom.registration",
     "register_fake": "ops.custom.registration",
     "register_kernel": "ops.custom.registration",
+    "register_vmap": "ops.custom.batching",
 }
 __all__ = ["Library", "library_impl", *_WHERE]
 

@@ -27,6 +27,10 @@ from tensorplay_core.tensor.tensor import Tensor, TensorBase
 __all__ = ["BackwardMissing", "Function", "FunctionCtx", "once_differentiable"]
 
 
+transformed: Callable[[Any, tuple[Any, ...]], Any] | None = None
+"""Applies a Function inside of a transform that wraps its arguments; set by the floor that has such transforms."""
+
+
 class FunctionCtx:
     """The ``ctx`` of ``forward``, ``setup_context``, ``backward`` and ``jvp``; it takes any attribute.
 
@@ -203,6 +207,8 @@ class Function:
         separate = cls.setup_context is not Function.setup_context
         if kwargs or (separate and getattr(cls.forward, "__defaults__", None)):
             args = bound(cls, separate, args, kwargs)
+        if transformed is not None and active.special and (found := transformed(cls, args)) is not None:
+            return found
         ctx = FunctionCtx(tuple([isinstance(a, TensorBase) and a._node is not None for a in args]))
         level = dual.current() if active.levels else None
         tangents = tangents_of(level, args) if level is not None else ()

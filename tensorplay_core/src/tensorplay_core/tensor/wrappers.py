@@ -37,6 +37,14 @@ def unwrap(level: Level, value: Any) -> Any:
     return value
 
 
+def moved(tensor: Any, source: int, target: int) -> Tensor:
+    """Returns a tensor with one dim at another place, as a view."""
+    order = [i for i in range(tensor.ndim) if i != source]
+    order.insert(target, source)
+    found: Tensor = tensor if source == target else tensor.permute(order)
+    return found
+
+
 def every_element(tensor: Any) -> Any:
     """Returns a tensor with all elements that a check of values must look at: those of the whole batch under ``vmap``.
 

@@ -6,7 +6,8 @@ Importing this package registers the rules at the operators' ``Vmap`` slots. It 
 
 from __future__ import annotations
 
-import tensorplay_core.ops.load  # noqa: F401  defines the operators
+import tensorplay_core.ops.load
+import tensorplay_core.vmap.functions  # noqa: F401  lends itself to autograd.Function
 from tensorplay_core.vmap.api import vmap as vmap
 from tensorplay_core.vmap.install import install
 from tensorplay_core.vmap.loop import VmapLoopWarning as VmapLoopWarning

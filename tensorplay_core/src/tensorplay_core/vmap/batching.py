@@ -7,7 +7,7 @@ terms of *logical* dims, which the program sees, and the batch before them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from tensorplay_core.dispatch.operator import Operator
@@ -18,6 +18,7 @@ from tensorplay_core.ops.arguments import plan_of
 from tensorplay_core.ops.call import call
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 from tensorplay_core.tensor.wrappers import is_of
+from tensorplay_core.tensor.wrappers import moved as moved
 
 Rule = Callable[["Batch"], Any]
 
@@ -116,20 +117,8 @@ def pad(tensor: Any, batched: bool, ndim: int) -> Any:
     return tensor.reshape(tensor.shape[0], *[1] * missing, *tensor.shape[1:])
 
 
-def moved(tensor: Tensor, source: int, target: int) -> Tensor:
-    """Returns a tensor with one dim at another place, as a view."""
-    order = [i for i in range(tensor.ndim) if i != source]
-    order.insert(target, source)
-    return tensor if source == target else tensor.permute(order)
-
-
 def results(values: Any, change: Callable[[Any], Any]) -> Any:
     """Returns one result, or several, each changed."""
     if isinstance(values, (tuple, list)):
         return type(values)(map(change, values)) if type(values) in (tuple, list) else tuple(map(change, values))
     return change(values)
-
-
-def all_none(values: Iterable[Any]) -> bool:
-    """Whether every value is None."""
-    return all(value is None for value in values)

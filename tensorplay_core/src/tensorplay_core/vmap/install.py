@@ -15,6 +15,7 @@ from tensorplay_core.dispatch.keys import DispatchKey
 from tensorplay_core.dispatch.operator import Operator, Registration, location
 from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.dispatch.wrapped import levels_in
+from tensorplay_core.errors import TransformError
 from tensorplay_core.ops.arguments import plan_of, tensors_in
 from tensorplay_core.ops.call import call, run_composite
 from tensorplay_core.ops.levels import below
@@ -172,17 +173,29 @@ def registrations(op: Operator) -> list[Registration]:
 def without_rule(op: Operator) -> Callable[..., Any]:
     """Returns the Vmap kernel of an operator without a rule: its Composite kernel on batched tensors, else the loop.
 
-    Which, is known only at the call: a backend brings its kernels when its device is first used.
+    Which, is known only at the call: a backend brings its kernels when its device is first used. A program's own
+    operator is called in the loop where it has a gradient of its own, which its Composite kernel would not give, and
+    where that kernel asks for values.
     """
     looped = batched(op, loop)
 
     def kernel(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
         composite = op.kernel_at(int(DispatchKey.Composite))
-        if composite is not None:
+        if composite is None or (op.namespace != "tp" and _has_gradient(op)):
+            return looped(keys, *args, **kwargs)
+        try:
             return run_composite(op, composite, keys, args, kwargs)
+        except TransformError:
+            if op.namespace == "tp":
+                raise
         return looped(keys, *args, **kwargs)
 
     return kernel
+
+
+def _has_gradient(op: Operator) -> bool:
+    autograd = op.kernel_at("Autograd")
+    return autograd is not None and autograd.owner != CORE
 
 
 def _registration(op: Operator, slot: int | str, kernel: Callable[..., Any], rule: Any) -> Registration:

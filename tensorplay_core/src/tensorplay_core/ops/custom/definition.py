@@ -17,6 +17,7 @@ from tensorplay_core.dispatch.operator import Operator, location
 from tensorplay_core.errors import ArgumentError, RegistrationError, SchemaError, fix
 from tensorplay_core.ops.custom import registration
 from tensorplay_core.ops.custom.autocast import autocast_at
+from tensorplay_core.ops.custom.batching import vmap_at
 from tensorplay_core.ops.custom.infer_schema import UNKNOWN, Reader, as_mutates
 from tensorplay_core.ops.custom.kernels import Layout
 from tensorplay_core.ops.custom.registration import DEFINITIONS, DeviceTypes, register_autograd, register_kernel
@@ -74,6 +75,18 @@ class CustomOpDef:
         where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
         owner = str(frame.f_globals.get("__name__"))
         autocast_at(self._op, device_type, cast_inputs, owner, where, None, override)
+
+    def register_vmap(self, func: Any = None, *, override: bool = False) -> Any:
+        """Registers the rule under ``vmap``; see :func:`~tensorplay.library.register_vmap`."""
+        frame = sys._getframe(1)
+        where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        owner = str(frame.f_globals.get("__name__"))
+
+        def register(rule: Any) -> Any:
+            vmap_at(self._op, rule, owner, where, None, override)
+            return rule
+
+        return register if func is None else register(func)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
         """Pickles and copies by name: there is one definition in a process."""
