@@ -18,6 +18,7 @@ from tensorplay_core.ops._generated_public import *  # noqa: F403
 from tensorplay_core.public import *  # noqa: F403
 
 if TYPE_CHECKING:
+    from tensorplay_core import func as func
     from tensorplay_core import profiler as profiler
     from tensorplay_core import testing as testing
     from tensorplay_core import utils as utils
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from tensorplay_core.ops.settings import set_rng_state as set_rng_state
     from tensorplay_core.ops.settings import show_config as show_config
     from tensorplay_core.plugins import public as _backends
+    from tensorplay_core.vmap.api import vmap as vmap
 
     backends = _backends
 else:

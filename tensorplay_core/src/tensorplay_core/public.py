@@ -123,7 +123,7 @@ LAZY = {
     "set_default_device": "tensorplay_core.ops.settings",
     "set_rng_state": "tensorplay_core.ops.settings",
     "show_config": "tensorplay_core.ops.settings",
-    "vmap": "tensorplay_core.vmap.api",
+    "vmap": "tensorplay_core.vmap",
     "func": "tensorplay_core.func",
 }
 _MODULES = ("accelerator", "backends", "func", "profiler", "testing", "utils")

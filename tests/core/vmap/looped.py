@@ -79,7 +79,7 @@ class Case:
 
 def cases(op: Operator, dtype: str = "float64", seed: int = 1, *, smooth: bool = False) -> Iterator[Case]:
     """Yields the samples of an operator whose tensors have one shape for every element of the batch."""
-    several = zip(*(list(samples(op, dtype=dtype, seed=seed + i)) for i in range(SIZE)), strict=True)
+    several = zip(*(list(samples(op.functional or op, dtype=dtype, seed=seed + i)) for i in range(SIZE)), strict=True)
     for alike in several:
         if smooth and not all(one.smooth for one in alike):
             continue

@@ -12,6 +12,7 @@ import itertools
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from tensorplay_core.dispatch.keys import DispatchKey
 from tensorplay_core.errors import TransformError, fix
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _numbers = itertools.count(1)
+MODE = 1 << DispatchKey.VmapMode
+"""The key that joins every call while a level is open: new tensors belong to it, and random ones ask it."""
 BATCHED, GRAD = "batched", "grad"
 """The wrappers: of a tensor with a batch dim in front that the program does not see, and of a gradient's own level."""
 

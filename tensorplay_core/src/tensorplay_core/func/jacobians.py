@@ -11,7 +11,7 @@ from tensorplay_core.func.transforms import jvp, vjp
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops._generated_functional import eye
 from tensorplay_core.tensor.pytree import TreeSpec, tree_flatten, tree_unflatten
-from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.tensor import Tensor, TensorBase
 from tensorplay_core.vmap.api import vmap
 
 
@@ -123,12 +123,16 @@ def jacfwd(
         def of_chosen(*some: Any) -> Any:
             return func(*replaced(args, places, some), **kwargs)
 
-        def along(*direction: Any) -> Any:
-            output, tangent, *aux = jvp(of_chosen, primals, tree_unflatten(direction, spec), has_aux=has_aux)
-            return tangent, output, aux
+        kept: list[tuple[list[Any], TreeSpec]] = []
 
-        batched = vmap(along, out_dims=(0, None, None), randomness=randomness, chunk_size=chunk_size)
-        tangents, _, aux = batched(*_unit_vectors(leaves))
+        def along(*direction: Any) -> Any:
+            _, tangent, *aux = jvp(of_chosen, primals, tree_unflatten(direction, spec), has_aux=has_aux)
+            kept[:] = [tree_flatten(aux)]
+            return tangent, [leaf for leaf in kept[0][0] if isinstance(leaf, TensorBase)]
+
+        batched = vmap(along, out_dims=(0, None), randomness=randomness, chunk_size=chunk_size)
+        tangents, of_aux = batched(*_unit_vectors(leaves))
+        aux = tree_unflatten(_merged(kept[0][0], of_aux), kept[0][1])
         rows, shape = tree_flatten(tangents)
         blocks = [[_to_end(part, x.ndim) for part, x in zip(_parts(row, leaves), leaves, strict=True)] for row in rows]
         columns = [[row[i] for row in blocks] for i in range(len(leaves))]
@@ -136,6 +140,12 @@ def jacfwd(
         return (found, aux[0]) if has_aux else found
 
     return jacobian
+
+
+def _merged(leaves: Sequence[Any], tensors: Sequence[Tensor]) -> list[Any]:
+    """Returns leaves with their tensors, in order, replaced."""
+    rest = iter(tensors)
+    return [next(rest) if isinstance(leaf, TensorBase) else leaf for leaf in leaves]
 
 
 def _to_end(block: Tensor, ndim: int) -> Tensor:

@@ -8,13 +8,13 @@ because a batched tensor has no Autograd key and a tensor has one tangent.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from tensorplay_core.autograd.modes import enable_grad, inference_mode
 from tensorplay_core.autograd.node import AccumulateGrad, Node
-from tensorplay_core.dispatch.context import STATE
-from tensorplay_core.dispatch.wrapped import INNERMOST, Level, Within
+from tensorplay_core.dispatch.context import STATE, include
+from tensorplay_core.dispatch.wrapped import INNERMOST, MODE, Level, Within
 from tensorplay_core.ops.levels import GradLevel
 from tensorplay_core.tensor import dual
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, another
@@ -133,7 +133,7 @@ def opened(transform: str) -> Iterator[Opened]:
             if level is None:
                 yield at
             else:
-                with Within(level):
+                with include(MODE), Within(level):
                     yield at
     finally:
         at.close()
@@ -154,7 +154,10 @@ class OpenedTangents:
 
     def inside(self, value: Tensor, tangent: Tensor) -> Tensor:
         """Returns an input with its tangent."""
-        own = another(value, value._node) if self.level is None else wrap_at(self.level, value)
+        if self.level is not None:
+            own = wrap_at(self.level, value)
+        else:
+            own = value.clone() if value._type.inference else another(value, value._node)
         with dual.suspended():
             fits = dual.same_layout(tangent, value) and tangent.dtype is value.dtype
         self.tangents.set(own, tangent if fits else tangent.to(value.dtype).clone())
@@ -181,15 +184,17 @@ def opened_tangents(transform: str) -> Iterator[OpenedTangents]:
     outer, enabled = dual.open_level(), dual.enabled()
     wraps = nests() or outer is not None
     level = GradLevel(transform) if wraps else None
-    tangents = dual.Level()
+    tangents = dual.Level(outer, enabled)
+    inference = inference_mode(False) if STATE.get().inference else nullcontext()
     try:
         dual.enter(tangents)
         dual.enable(True)
-        if level is None:
-            yield OpenedTangents(None, tangents)
-        else:
-            with Within(level):
-                yield OpenedTangents(level, tangents)
+        with inference:
+            if level is None:
+                yield OpenedTangents(None, tangents)
+            else:
+                with include(MODE), Within(level):
+                    yield OpenedTangents(level, tangents)
     finally:
         dual.enter(outer)
         dual.enable(enabled)

@@ -145,11 +145,13 @@ def run(op: Operator, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any
     Raises:
         KernelMissing: nothing serves the call.
     """
-    if keys.bits <= _BACKEND_STEPS and (level := levels_in(tensors_in(args, kwargs))) is not None:
-        from tensorplay_core.ops import levels  # when a transform first nests in another: most programs have none
-
-        return levels.interpret(op, level, args, kwargs)
     step = resolve(op, keys)
+    if active.special and (step is None or step.key % PAGE < BACKENDS):
+        level = levels_in(tensors_in(args, kwargs))
+        if level is not None:
+            from tensorplay_core.ops import levels  # when a transform first nests in another: most programs have none
+
+            return levels.interpret(op, level, args, kwargs)
     if (step is None or step.slot == DispatchKey.Composite) and make_active(keys):  # its backend was not any more
         step = resolve(op, keys)
     if step is None:

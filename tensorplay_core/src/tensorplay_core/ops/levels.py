@@ -12,6 +12,7 @@ from typing import Any
 from tensorplay_core.dispatch.context import STATE, Scope
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.wrapped import BATCHED, Level, Within
+from tensorplay_core.errors import TransformError, fix
 from tensorplay_core.ops import kernels
 from tensorplay_core.ops.arguments import plan_of, written_tensors
 from tensorplay_core.ops.call import call
@@ -80,6 +81,13 @@ def interpret(op: Operator, level: Level, args: tuple[Any, ...], kwargs: dict[st
     assert level.kind != BATCHED, f"{op.display_name}: a batched tensor reached a backend key"
     plan = plan_of(op)
     written = written_tensors(op, args, kwargs) if plan.written else ()
+    for tensor in written:
+        if not is_of(level, tensor):
+            raise TransformError(
+                f"{level.transform}: {op.display_name} would write to a tensor of shape {tensor.shape} that is not of "
+                "the transformed function: what is written has a derivative, and the tensor has no place for it"
+                + fix("clone() the tensor inside of the function, or use the out-of-place operator.")
+            )
     cells = kernels.before_writes(op, args, kwargs) if written else ()
     kept = {name: unwrap(level, value) for name, value in kwargs.items()}
     with below(level):

@@ -36,10 +36,16 @@ class Level:
     the level open, such as that of a thread which has ended.
     """
 
-    __slots__ = ("__weakref__", "_results", "_tangents", "_views", "open")
+    __slots__ = ("__weakref__", "_results", "_tangents", "_views", "open", "outer", "outer_enabled")
 
-    def __init__(self) -> None:
-        """Opens a level."""
+    def __init__(self, outer: Level | None = None, outer_enabled: bool = True) -> None:
+        """Opens a level.
+
+        Args:
+            outer: the level of which tangents have tangents in their turn, where levels nest.
+            outer_enabled: whether calls give their results tangents of that level.
+        """
+        self.outer, self.outer_enabled = outer, outer_enabled
         self.open = True
         self._tangents: dict[int, tuple[weakref.ref[TensorBase], Tensor | None]] = {}
         self._views: dict[int, tuple[weakref.ref[TensorBase], Tensor, Replay]] = {}
@@ -162,12 +168,19 @@ def enable(on: bool) -> None:
 
 @contextmanager
 def suspended() -> Iterator[None]:
-    """Within it calls see no tangents: what computes them is written in operators as well."""
-    token = _SUSPENDED.set(True)
+    """Within it calls see no tangents of the open level: what computes them is written in operators as well.
+
+    They do see those of the level around it.
+    """
+    level = open_level()
+    nests = level is not None and level.outer is not None and not _SUSPENDED.get()
+    into = _LEVEL.set(level.outer if level is not None and nests else level)
+    off = _SUSPENDED.set(not (level is not None and nests and level.outer_enabled))
     try:
         yield
     finally:
-        _SUSPENDED.reset(token)
+        _SUSPENDED.reset(off)
+        _LEVEL.reset(into)
 
 
 def same_layout(tangent: Tensor, tensor: Tensor) -> bool:

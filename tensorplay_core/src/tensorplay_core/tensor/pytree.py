@@ -172,7 +172,7 @@ def broadcast_prefix(prefix: Any, spec: TreeSpec) -> list[Any] | None:
     if spec.kind is None:
         return None
     children, context = _NODES[kind][0](prefix) if kind in _NODES else (list(prefix), None)
-    alike = kind is spec.kind or {kind, spec.kind} <= {tuple, list}
+    alike = kind is spec.kind or {kind, spec.kind} <= {tuple, list} or (kind is tuple and _named(spec.kind))
     if not alike or len(children) != len(spec.children):
         return None
     if kind is dict and context is not None and context != spec.context:

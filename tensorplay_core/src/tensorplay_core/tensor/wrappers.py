@@ -18,9 +18,8 @@ def wrap_at(level: Level, tensor: TensorBase, *, batched: bool = False) -> Tenso
         batched: whether its first dim is the batch of the level.
     """
     type = tensor._type
-    return wrap(
-        Wrapped(level, tensor, batched), intern(type.device, type.dtype, type.layout, type.inference, level.kind)
-    )
+    inference = type.inference and level.kind == BATCHED  # a level of gradients records, whatever lies below
+    return wrap(Wrapped(level, tensor, batched), intern(type.device, type.dtype, type.layout, inference, level.kind))
 
 
 def is_of(level: Level, value: Any) -> bool:

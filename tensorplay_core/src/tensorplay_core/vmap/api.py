@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tensorplay_core.dispatch.context import include
-from tensorplay_core.dispatch.keys import DispatchKey
-from tensorplay_core.dispatch.wrapped import BATCHED, Level, Within
+from tensorplay_core.dispatch.wrapped import BATCHED, MODE, Level, Within
 from tensorplay_core.errors import (
     ArgumentError,
     DimError,
@@ -26,7 +25,6 @@ from tensorplay_core.tensor.wrappers import is_of, wrap_at
 from tensorplay_core.vmap.batching import moved
 
 RANDOMNESS = ("error", "different", "same")
-_MODE = 1 << DispatchKey.VmapMode
 
 
 def vmap(
@@ -156,7 +154,7 @@ def _at_once(
 ) -> Any:
     level = Level(BATCHED, "vmap", size=size, randomness=randomness)
     try:
-        with include(_MODE), Within(level):
+        with include(MODE), Within(level):
             inside = [
                 leaf if dim is None else wrap_at(level, moved(leaf, dim, 0), batched=True)
                 for leaf, dim in zip(leaves, dims, strict=True)

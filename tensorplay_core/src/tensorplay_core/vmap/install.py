@@ -15,7 +15,8 @@ from tensorplay_core.dispatch.keys import DispatchKey
 from tensorplay_core.dispatch.operator import Operator, Registration, location
 from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.dispatch.wrapped import levels_in
-from tensorplay_core.errors import TransformError
+from tensorplay_core.errors import TensorPlayError, TransformError
+from tensorplay_core.ops import kernels
 from tensorplay_core.ops.arguments import plan_of, tensors_in
 from tensorplay_core.ops.call import call, run_composite
 from tensorplay_core.ops.levels import below
@@ -124,8 +125,12 @@ def batched(op: Operator, rule: Rule) -> Callable[..., Any]:
         batch = Batch(op, level, args, kwargs)
         if not batch.any:
             return _the_same_for_all(op, level, args, kwargs)
-        with below(level):
-            found = rule(batch)
+        try:
+            with below(level):
+                found = rule(batch)
+        except TensorPlayError:
+            kernels.expected_shape(op, args, kwargs)  # says of one element what the rule's call said of all of them
+            raise
         if plan_of(op).writes:
             return args[0]
         return results(found, lambda r: wrap_at(level, r, batched=True) if isinstance(r, TensorBase) else r)

@@ -30,15 +30,22 @@ def loop(batch: Batch) -> Any:
             VmapLoopWarning,
             stacklevel=2,
         )
+    return each(batch)
+
+
+def each(batch: Batch) -> Any:
+    """Calls the operator for each element of the batch, as rules do for what is too rare for a better way."""
     if not batch.size:
         return _of_none(batch)
-    found = [batch.again(**_element(batch, i)) for i in range(batch.size)]
-    if plan_of(op).writes:
-        return batch.values[plan_of(op).positional[0].name]
+    found = [batch.again(**element(batch, i)) for i in range(batch.size)]
+    if plan_of(batch.op).writes:
+        return batch.values[plan_of(batch.op).positional[0].name]
     return _stacked(found)
 
 
-def _element(batch: Batch, i: int) -> dict[str, Any]:
+def element(batch: Batch, i: int) -> dict[str, Any]:
+    """Returns the arguments of one element of the batch."""
+
     def one(value: Any, batched: Any) -> Any:
         if batched.__class__ is tuple:
             return tuple(map(one, value, batched))

@@ -17,7 +17,7 @@ from tensorplay_core.ops.indexing import nonzero
 from tensorplay_core.ops.shape_checks import broadcast_shapes
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.vmap.batching import Batch, pad
-from tensorplay_core.vmap.loop import loop
+from tensorplay_core.vmap.loop import each, element
 
 
 class Places:
@@ -103,7 +103,7 @@ class Places:
 def index(batch: Batch) -> Any:
     """Gathers elements."""
     if _has_flag(batch):
-        return loop(batch)
+        return each(batch)
     x, batched = batch.values["self"], batch.batched["self"]
     places = Places(batch, batch.ndim("self"))
     if not places.at:
@@ -127,7 +127,7 @@ def put(batch: Batch, x: Tensor, values: Any, batched: bool, accumulate: bool) -
     if _has_flag(batch):
         for i in range(batch.size):
             one = values.select(0, i) if batched else values
-            x.select(0, i).index_put_(batch.values["indices"], one, accumulate)
+            x.select(0, i).index_put_(element(batch, i)["indices"], one, accumulate)
         return
     places = Places(batch, len(sizes))
     if not places.at:

@@ -71,19 +71,14 @@ def writing(op: Operator, writer: Writer) -> Callable[..., Any]:
 # ----------------------------------------------------------------------------------------------- random, new tensors
 
 
-def _open_level() -> Level | None:
-    """Returns the innermost ``vmap`` that is open."""
-    level = INNERMOST.get()
-    while level is not None and level.kind != BATCHED:
-        level = level.outer
-    return level
-
-
 def creation(op: Operator) -> Callable[..., Any]:
-    """Returns the kernel at VmapMode of an operator that makes tensors: one for all elements of the batch."""
+    """Returns the kernel at VmapMode of an operator that makes tensors: they belong to the innermost level.
+
+    Under ``vmap`` there is one for all elements of the batch, see :mod:`fresh`.
+    """
 
     def kernel(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
-        level = _open_level()
+        level = INNERMOST.get()
         if level is None:
             return run(op, keys.below(DispatchKey.VmapMode), args, kwargs)
         with below(level):
@@ -97,42 +92,53 @@ def copied(op: Operator) -> Callable[..., Any]:
     made = creation(op)
 
     def kernel(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
-        level = _open_level()
-        if level is None or is_of(level, args[0]) or _is_above(level, args[0]):
+        level = INNERMOST.get()
+        if level is None or _is_of_or_above(level, args):
             return run(op, keys.below(DispatchKey.VmapMode), args, kwargs)
         return made(keys, *args, **kwargs)
 
     return kernel
 
 
-def _is_above(level: Level, tensor: Tensor) -> bool:
-    """Whether a tensor is of a level inside of another, so that it comes to that one later."""
-    return tensor._type.wrapper is not None and tensor._array.level.number > level.number
+def _is_of_or_above(level: Level, args: tuple[Any, ...]) -> bool:
+    """Whether a tensor is of a level or one inside of it, so that the call comes to that one first."""
+    highest = levels_in(tensors_in(args, {}))
+    return highest is not None and highest.number >= level.number
 
 
 def random(op: Operator) -> Callable[..., Any]:
     """Returns the kernel at VmapMode of a random operator: what ``randomness`` says."""
 
     def kernel(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
-        level = _open_level()
+        level = INNERMOST.get()
         if level is None:
             return run(op, keys.below(DispatchKey.VmapMode), args, kwargs)
-        if level.randomness == "error":
-            raise TransformError(
-                f"vmap: {op.display_name} is random, and vmap cannot know whether each element of the batch is meant "
-                "to get numbers of its own" + fix("pass randomness='different' or randomness='same' to vmap.")
-            )
-        batch = Batch(op, level, args, kwargs)
-        different = level.randomness == "different"
-        if plan_of(op).writes:
-            return _draw_into(op, level, batch, args, different)
-        with below(level):
-            if not different and not batch.any:
-                return results(batch.again(), lambda r: wrap_at(level, r))
-            drawn = _different(batch) if different else _same(batch)
-        return results(drawn, lambda r: wrap_at(level, r, batched=True))
+        if level.kind != BATCHED:  # of gradients, which have nothing to do with it
+            if _is_of_or_above(level, args):
+                return run(op, keys.below(DispatchKey.VmapMode), args, kwargs)
+            with below(level):
+                found = call(op, args, kwargs)
+            return found if plan_of(op).writes else results(found, lambda r: wrap_at(level, r))
+        return _drawn(op, level, args, kwargs)
 
     return kernel
+
+
+def _drawn(op: Operator, level: Level, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if level.randomness == "error":
+        raise TransformError(
+            f"vmap: {op.display_name} is random, and vmap cannot know whether each element of the batch is meant "
+            "to get numbers of its own" + fix("pass randomness='different' or randomness='same' to vmap.")
+        )
+    batch = Batch(op, level, args, kwargs)
+    different = level.randomness == "different"
+    if plan_of(op).writes:
+        return _draw_into(op, level, batch, args, different)
+    with below(level):
+        if not different and not batch.any:
+            return results(batch.again(), lambda r: wrap_at(level, r))
+        drawn = _different(batch) if different else _same(batch)
+    return results(drawn, lambda r: wrap_at(level, r, batched=True))
 
 
 def _draw_into(op: Operator, level: Level, batch: Batch, args: tuple[Any, ...], different: bool) -> Any:
