@@ -16,6 +16,7 @@ from tensorplay_core.dispatch.keys import DispatchKey
 from tensorplay_core.errors import TransformError, fix
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
     from types import TracebackType
 
@@ -87,6 +88,14 @@ class Within:
         INNERMOST.reset(self._token)
 
 
+def _around(level: Level) -> AbstractContextManager[Any]:
+    return Within(level.outer)
+
+
+below: Callable[[Level], AbstractContextManager[Any]] = _around
+"""A block in which everything is as around a level; the floor that opens levels of gradients sets its own."""
+
+
 class Wrapped:
     """The payload of a wrapper tensor.
 
@@ -133,7 +142,8 @@ class WrapperAPI:
 
     def copy(self, wrapped: Wrapped) -> Wrapped:
         """Returns the payload of a copy."""
-        return wrapped.like(wrapped.tensor.clone())
+        with below(wrapped.level):
+            return wrapped.like(wrapped.tensor.clone())
 
     def may_alias(self, one: Any, other: Any) -> bool:
         """Whether two payloads share memory."""

@@ -184,7 +184,7 @@ def opened_tangents(transform: str) -> Iterator[OpenedTangents]:
     outer, enabled = dual.open_level(), dual.enabled()
     wraps = nests() or outer is not None
     level = GradLevel(transform) if wraps else None
-    tangents = dual.Level(outer, enabled)
+    tangents = dual.Level(outer, enabled, level)
     inference = inference_mode(False) if STATE.get().inference else nullcontext()
     try:
         dual.enter(tangents)

@@ -18,7 +18,7 @@ from tensorplay_core.dispatch.keys import AUTOGRAD, BACKENDS, FAMILIES, OFFSETS,
 from tensorplay_core.dispatch.misses import kernel_missing, make_active
 from tensorplay_core.dispatch.operator import Operator, Registration
 from tensorplay_core.dispatch.resolution import Step, composite_at, ended_at, resolve, takes, why_no_composite
-from tensorplay_core.dispatch.wrapped import levels_in
+from tensorplay_core.dispatch.wrapped import INNERMOST, Within, levels_in
 from tensorplay_core.errors import AutocastError, DeviceMismatch, fix
 from tensorplay_core.ops import kernels, slots, typing_rules
 from tensorplay_core.ops.arguments import normalise, plan_of, tensors_in
@@ -173,6 +173,16 @@ def run_step(op: Operator, step: Step, keys: KeySet, args: tuple[Any, ...], kwar
 
 
 def _run_step(op: Operator, step: Step, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if active.special and (innermost := INNERMOST.get()) is not None and step.key % PAGE < DispatchKey.VmapMode:
+        tensors = list(tensors_in(args, kwargs))
+        own = levels_in(tensors)
+        if tensors and own is not innermost:  # what is made on the way belongs to where the call does
+            with Within(own):
+                return _run_kernel(op, step, keys, args, kwargs)
+    return _run_kernel(op, step, keys, args, kwargs)
+
+
+def _run_kernel(op: Operator, step: Step, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     registration = step.registration
     assert registration is not None
     below_layers = step.key % PAGE < BACKENDS

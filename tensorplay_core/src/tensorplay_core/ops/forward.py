@@ -166,14 +166,18 @@ def owned(tangent: Tensor, tensor: Tensor, others: list[Tensor]) -> Tensor:
         tensor: what it is of.
         others: tangents that it must not share memory with.
     """
-    if same_layout(tangent, tensor) and not any(_share(tangent, other) for other in others):
+    if (tensor._type.wrapper is not None or same_layout(tangent, tensor)) and not any(
+        _share(tangent, other) for other in others
+    ):
         return tangent
     return laid_out_as(tensor, tangent)
 
 
 def _share(one: Tensor, other: Tensor) -> bool:
     """Whether a write to one tensor can reach another; where arrays share no memory, their tensors still may."""
-    return share_memory(one, other) or one._type.api.may_alias(one._array, other._array)
+    if share_memory(one, other):
+        return True
+    return one._type.wrapper is other._type.wrapper and one._type.api.may_alias(one._array, other._array)
 
 
 # writes
@@ -228,8 +232,12 @@ def _as_they_were(level: Level, target: Tensor, args: tuple[Any, ...]) -> tuple[
 
 def write(level: Level, tensor: Tensor, tangent: Tensor) -> None:
     """Writes a tangent to where its tensor's is, so that views see it; a base without one gets zeros first."""
+    if tensor._type.wrapper is not None:
+        with suspended():
+            level.write(tensor, tangent)
+        return
     known = level.tangent_of(tensor)
-    if known is None and not level.is_plain(tensor) and (root := _root(level, tensor)) is not tensor:
+    if known is None and not level.is_plain(tensor) and (root := level.root_of(tensor)) is not tensor:
         with suspended():
             level.set(root, laid_out_as(root, root.new_zeros(root.shape)))
         known = level.tangent_of(tensor)
@@ -238,13 +246,6 @@ def write(level: Level, tensor: Tensor, tangent: Tensor) -> None:
             level.set(tensor, laid_out_as(tensor, tangent))
         else:
             known.copy_(tangent)
-
-
-def _root(level: Level, tensor: Any) -> Any:
-    """Returns the tensor at the end of a chain of views, or the first on the way that was made plain."""
-    while not level.is_plain(tensor) and (base := level.base_of(tensor)) is not None:
-        tensor = base
-    return tensor
 
 
 # views

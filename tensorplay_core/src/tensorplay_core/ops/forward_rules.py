@@ -22,11 +22,13 @@ from tensorplay_core.autograd.node import Gradients, Node, Output, next_number
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.operator import Operator
+from tensorplay_core.dispatch.tensor_type import TensorType
 from tensorplay_core.errors import ForwardMissing, fix
 from tensorplay_core.ops.arguments import plan_of, tensors_in
 from tensorplay_core.tensor import dual
 from tensorplay_core.tensor.dual import Level, same_layout, suspended
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
+from tensorplay_core.tensor.wrappers import wrap_at
 
 _OFFSET = "storage_offset"
 """The argument of views that are taken of memory rather than of a tensor."""
@@ -237,7 +239,7 @@ class _Inputs:
     """
 
     def __init__(self, level: Level, args: tuple[Any, ...]) -> None:
-        self._level = level
+        self.level = level
         self.given: list[Tensor] = []
         self.known: list[Tensor] = []
         self.recorded = False
@@ -248,7 +250,7 @@ class _Inputs:
             return tuple(map(self._given, value))
         if not isinstance(value, Tensor):
             return value
-        tangent = self._level.tangent_of(value)
+        tangent = self.level.tangent_of(value)
         self.recorded = self.recorded or value._node is not None
         if tangent is None:
             return value
@@ -266,7 +268,7 @@ def transposed(results: list[Any], inputs: _Inputs) -> Tangents:
         return (None,) * len(results)
     several = isinstance(first, Output)
     node = first.parent if isinstance(first, Output) else first
-    grads, leaves = _cotangents(node, nodes)
+    grads, leaves = _cotangents(inputs.level, node, nodes)
     with enable_grad():
         answers = node.backward(grads if several else grads[0], True)
         places = {id(x._node): tangent for x, tangent in zip(inputs.given, inputs.known, strict=True)}
@@ -276,7 +278,8 @@ def transposed(results: list[Any], inputs: _Inputs) -> Tangents:
             if answer is not None and edge is not None and (tangent := places.get(id(edge))) is not None
         ]
     pairs = [(answer, tangent) for answer, tangent in pairs if answer._node is not None]
-    keep = STATE.get().grad and inputs.recorded
+    # What lies below a wrapper may be recorded, and the wrapper does not show it.
+    keep = STATE.get().grad and (inputs.recorded or inputs.level.wraps is not None)
     wanted = [leaf for leaf in leaves if leaf is not None]
     found: list[Any] = [None] * len(wanted)
     if pairs:
@@ -286,20 +289,26 @@ def transposed(results: list[Any], inputs: _Inputs) -> Tangents:
     return tuple(None if leaf is None else next(tangents) for leaf in leaves)
 
 
-def _cotangents(node: Node, nodes: list[Node | None]) -> tuple[list[Any], list[Any]]:
+def _zeros_at(level: Level, type: TensorType, shape: tuple[int, ...]) -> Tensor:
+    """Returns zeros that require grad, of the level that the inputs are of."""
+    zeros = Tensor.new_zeros(wrap(None, type), shape)
+    return (zeros if level.wraps is None else wrap_at(level.wraps, zeros)).requires_grad_()
+
+
+def _cotangents(level: Level, node: Node, nodes: list[Node | None]) -> tuple[list[Any], list[Any]]:
     """Returns what ``backward`` is given, and the leaves among it: a zero that requires grad for each result.
 
     The values do not matter, since ``backward`` is linear in them.
     """
     if all(n is node for n in nodes):
-        leaf = Tensor.new_zeros(wrap(None, node.type), node.shape).requires_grad_()
+        leaf = _zeros_at(level, node.type, node.shape)
         return [leaf], [leaf]
     grads: list[Any] = []
     leaves: list[Any] = []
     for i, (type, shape) in enumerate(zip(node.type, node.shape, strict=True)):
         known = nodes[i] if i < len(nodes) else None
         if known is not None:
-            leaves.append(Tensor.new_zeros(wrap(None, type), shape).requires_grad_())
+            leaves.append(_zeros_at(level, type, shape))
             grads.append(leaves[-1])
             continue
         leaves.append(None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tensorplay_core.dispatch import wrapped
 from tensorplay_core.dispatch.context import STATE, Scope
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.wrapped import BATCHED, Level, Within
@@ -76,6 +77,9 @@ def below(level: Level) -> _Below:
     return _Below(level)
 
 
+wrapped.below = below
+
+
 def interpret(op: Operator, level: Level, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls an operator with what the wrappers of a level of gradients hold, and wraps what it returns."""
     assert level.kind != BATCHED, f"{op.display_name}: a batched tensor reached a backend key"
@@ -97,7 +101,7 @@ def interpret(op: Operator, level: Level, args: tuple[Any, ...], kwargs: dict[st
             count(cell)
     payloads = {id(t._array.tensor if is_of(level, t) else t): t for t in written}
 
-    def wrapped(value: Any) -> Any:
+    def as_wrapper(value: Any) -> Any:
         if isinstance(value, TensorBase):
             if (given := payloads.get(id(value))) is not None:
                 return given
@@ -108,6 +112,6 @@ def interpret(op: Operator, level: Level, args: tuple[Any, ...], kwargs: dict[st
         return value
 
     if isinstance(result, (tuple, list)):
-        parts = [wrapped(value) for value in result]
+        parts = [as_wrapper(value) for value in result]
         return plan.result_class(parts) if plan.returns > 1 else result.__class__(parts)
-    return wrapped(result)
+    return as_wrapper(result)

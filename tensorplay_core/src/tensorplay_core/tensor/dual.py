@@ -13,9 +13,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from tensorplay_core.dispatch import active
+from tensorplay_core.dispatch import active, wrapped
+from tensorplay_core.dispatch.wrapped import INNERMOST
 from tensorplay_core.tensor.tensor import wrap
 from tensorplay_core.tensor.views import SEVERAL, taken
+from tensorplay_core.tensor.wrappers import is_of
 
 if TYPE_CHECKING:
     from tensorplay_core.autograd.node import Node
@@ -36,16 +38,22 @@ class Level:
     the level open, such as that of a thread which has ended.
     """
 
-    __slots__ = ("__weakref__", "_results", "_tangents", "_views", "open", "outer", "outer_enabled")
+    __slots__ = (
+        "__weakref__", "_results", "_tangents", "_views", "around", "open", "outer", "outer_enabled", "wraps",
+    )  # fmt: skip
 
-    def __init__(self, outer: Level | None = None, outer_enabled: bool = True) -> None:
+    def __init__(
+        self, outer: Level | None = None, outer_enabled: bool = True, wraps: wrapped.Level | None = None
+    ) -> None:
         """Opens a level.
 
         Args:
             outer: the level of which tangents have tangents in their turn, where levels nest.
             outer_enabled: whether calls give their results tangents of that level.
+            wraps: the level of the wrappers that have the tangents; None where plain tensors have.
         """
-        self.outer, self.outer_enabled = outer, outer_enabled
+        self.outer, self.outer_enabled, self.wraps = outer, outer_enabled, wraps
+        self.around = INNERMOST.get()
         self.open = True
         self._tangents: dict[int, tuple[weakref.ref[TensorBase], Tensor | None]] = {}
         self._views: dict[int, tuple[weakref.ref[TensorBase], Tensor, Replay]] = {}
@@ -90,11 +98,47 @@ class Level:
 
     def set(self, tensor: TensorBase, tangent: Tensor) -> None:
         """Gives a tensor a tangent, in the place of the one that it had."""
+        tangent = self._below(tangent)
         self._tangents[id(tensor)] = (_weakly(tensor, self._tangents), tangent)
 
     def drop(self, tensor: TensorBase) -> None:
         """Makes a tensor plain; a view of a dual tensor too, which is another tensor's memory without its tangent."""
         self._tangents[id(tensor)] = (_weakly(tensor, self._tangents), None)
+
+    def _below(self, tangent: Any) -> Any:
+        """Returns a tangent as it is around the level: a rule that was given wrappers returns one."""
+        if self.wraps is not None and is_of(self.wraps, tangent):
+            return tangent._array.tensor
+        return tangent
+
+    def write(self, tensor: TensorBase, tangent: Tensor) -> None:
+        """Gives a wrapper's tangent, and those of its base and of the base's views, what was written to the wrapper.
+
+        No memory is shared with the tangents before: they may belong to levels that have no room for the new one.
+        """
+        root = self.root_of(tensor)
+        whole: Any = self.tangent_of(root)
+        whole = root.new_zeros(root.shape) if whole is None else whole.clone()
+
+        def part(one: TensorBase) -> Any:
+            if one is root:
+                return whole
+            base = self.base_of(one)
+            assert base is not None
+            return self._same_view(one, base, part(base))
+
+        part(tensor).copy_(self._below(tangent))
+        for reference, *_ in [*self._views.values()]:
+            view = reference()
+            if view is not None and not self.is_plain(view) and self.root_of(view) is root:
+                self._tangents.pop(id(view), None)
+        self.set(root, whole)
+
+    def root_of(self, tensor: Any) -> Any:
+        """Returns the tensor at the end of a chain of views, or the first on the way that was made plain."""
+        while not self.is_plain(tensor) and (base := self.base_of(tensor)) is not None:
+            tensor = base
+        return tensor
 
     def is_plain(self, tensor: TensorBase) -> bool:
         """Whether a tensor was made plain, so that the tangent of what it is a view of is not its own."""
@@ -173,6 +217,7 @@ def suspended() -> Iterator[None]:
     They do see those of the level around it.
     """
     level = open_level()
+    around = INNERMOST.set(None if level is None else level.around)
     nests = level is not None and level.outer is not None and not _SUSPENDED.get()
     into = _LEVEL.set(level.outer if level is not None and nests else level)
     off = _SUSPENDED.set(not (level is not None and nests and level.outer_enabled))
@@ -181,6 +226,7 @@ def suspended() -> Iterator[None]:
     finally:
         _SUSPENDED.reset(off)
         _LEVEL.reset(into)
+        INNERMOST.reset(around)
 
 
 def same_layout(tangent: Tensor, tensor: Tensor) -> bool:
@@ -190,7 +236,9 @@ def same_layout(tangent: Tensor, tensor: Tensor) -> bool:
 
 
 def laid_out_as(tensor: Tensor, tangent: Tensor) -> Tensor:
-    """Returns a copy of a tangent with the strides of its tensor."""
+    """Returns a copy of a tangent with the strides of its tensor; of wrappers, which have none of their own, a copy."""
+    if tensor._type.wrapper is not None or tangent._type.wrapper is not None:
+        return tangent.clone()
     copy = wrap(tensor._type.api.copy(tensor._array), tangent._type.plain)
     return copy.copy_(tangent)
 
