@@ -77,13 +77,11 @@ class Case:
         return self.op.name in ("index", "index_put", "index_put_", "index_backward") and masks
 
 
-def cases(op: Operator, dtype: str = "float64", seed: int = 1, *, smooth: bool = False) -> Iterator[Case]:
+def cases(op: Operator, dtype: str = "float64", seed: int = 1, device: str = "cpu") -> Iterator[Case]:
     """Yields the samples of an operator whose tensors have one shape for every element of the batch."""
     several = zip(*(list(samples(op.functional or op, dtype=dtype, seed=seed + i)) for i in range(SIZE)), strict=True)
     for alike in several:
-        if smooth and not all(one.smooth for one in alike):
-            continue
-        built = [tree_flatten(one.build(tp)) for one in alike]
+        built = [tree_flatten(one.build(tp, device)) for one in alike]
         elements = [leaves for leaves, _ in built]
         case = Case(op, alike[0].name, elements, built[0][1])
         if not case.tensors or any(spec != built[0][1] for _, spec in built):

@@ -21,6 +21,7 @@ CREATION = {name for name, op in OPERATORS.items() if not any(a.type.is_tensor f
 BATCHABLE = sorted(OPERATORS.keys() - CREATION)
 LAYOUT = ("as_strided", "as_strided_scatter")
 """Operators that see how memory is laid out, which another in_dim changes."""
+FEW = 3
 SEVERAL = 12
 """How many samples are tried where each costs several calls."""
 
@@ -50,10 +51,10 @@ def works(case):
     return True
 
 
-def cases(name):
+def cases(name, device="cpu"):
     op = OPERATORS[name]
     for dtype in ("float64", "int64", "bool"):
-        if found := [case for case in looped.cases(op, dtype) if works(case)]:
+        if found := [case for case in looped.cases(op, dtype, device=device) if works(case)]:
             return found
     raise AssertionError(f"{name} has no samples")
 
@@ -70,6 +71,18 @@ def test_results_are_those_of_a_loop(name):
                 continue
             wanted = in_loop(case, alone)
             assert looped.alike(batched(*map(copied, leaves)), wanted), (case.name, how)
+
+
+@pytest.mark.parametrize("name", [name for name in BATCHABLE if name not in LAYOUT])
+def test_results_on_a_third_partys_device(name):
+    for case in cases(name, "loopback")[:FEW]:
+        leaves, dims, alone = case.batched("-1")
+        if case.is_refused(dims):
+            continue
+        wanted = in_loop(case, alone)
+        found = tp.vmap(lambda *a, case=case: case.call(list(a)), in_dims=tuple(dims))(*map(copied, leaves))
+        assert all(y.device.type == "loopback" for y in tree_flatten(found)[0] if isinstance(y, tp.Tensor)), case.name
+        assert looped.alike(found, wanted), case.name
 
 
 @pytest.mark.parametrize("name", BATCHABLE)
