@@ -38,10 +38,11 @@ class Case:
         op: the operator.
         elements: for each element of the batch the leaves of its arguments.
         spec: what the leaves are put together to.
+        smooth: whether derivatives mean something at all its elements.
     """
 
-    def __init__(self, op: Operator, name: str, elements: list[list[Any]], spec: Any) -> None:
-        self.op, self.name, self.elements, self.spec = op, name, elements, spec
+    def __init__(self, op: Operator, name: str, elements: list[list[Any]], spec: Any, smooth: bool) -> None:
+        self.op, self.name, self.elements, self.spec, self.smooth = op, name, elements, spec, smooth
         self.tensors = [i for i, leaf in enumerate(elements[0]) if isinstance(leaf, tp.Tensor)]
 
     def call(self, leaves: list[Any]) -> Any:
@@ -83,7 +84,7 @@ def cases(op: Operator, dtype: str = "float64", seed: int = 1, device: str = "cp
     for alike in several:
         built = [tree_flatten(one.build(tp, device)) for one in alike]
         elements = [leaves for leaves, _ in built]
-        case = Case(op, alike[0].name, elements, built[0][1])
+        case = Case(op, alike[0].name, elements, built[0][1], all(one.smooth for one in alike))
         if not case.tensors or any(spec != built[0][1] for _, spec in built):
             continue
         shapes = {tuple(tuple(leaf.shape) for leaf in leaves if isinstance(leaf, tp.Tensor)) for leaves in elements}
@@ -99,6 +100,17 @@ def alike(found: Any, wanted: list[Any], tolerance: float = 1e-9) -> bool:
     if len(leaves) != len(columns):
         return False
     return all(_same(leaf, column, tolerance) for leaf, column in zip(leaves, columns, strict=True))
+
+
+def close(found: Any, wanted: Any) -> bool:
+    """Whether two trees of tensors are equal but for rounding."""
+    pairs = zip(tree_flatten(found)[0], tree_flatten(wanted)[0], strict=True)
+    return all(a.shape == b.shape and _close(a.detach(), b.detach()) for a, b in pairs)
+
+
+def _close(a: tp.Tensor, b: tp.Tensor) -> bool:
+    size = float(b.abs().nan_to_num(0, 0, 0).max()) if b.numel() else 1.0
+    return not b.numel() or bool(tp.isclose(a, b, rtol=1e-6, atol=1e-8 * (1 + size), equal_nan=True).all())
 
 
 def _same(found: Any, wanted: tuple[Any, ...], tolerance: float) -> bool:

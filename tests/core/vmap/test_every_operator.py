@@ -136,6 +136,53 @@ def test_gradients_are_those_of_a_loop_whichever_comes_first(name):
         assert looped.alike(whole(*map(copied, leaves)), wanted, 1e-7), case.name
 
 
+@pytest.mark.parametrize("name", [name for name in BATCHABLE if differentiable(name)])
+def test_no_derivative_is_lost_between_levels(name):
+    """The gradient, and the tangent, of a gradient of each sample: by every input, what all samples share too."""
+    for case in [case for case in cases(name) if case.smooth][:FEW]:
+        leaves, dims, _ = case.batched("first")
+        places = tuple(i for i in case.tensors if leaves[i].dtype.is_inexact)
+        result = [
+            y for y in tree_flatten(case.call(list(map(copied, case.elements[0]))))[0] if isinstance(y, tp.Tensor)
+        ]
+        if case.is_refused(dims) or not places or not any(y.dtype.is_inexact for y in result):
+            continue
+        dims = tuple(dims)
+
+        def of(*a, case=case):
+            return weighted(case, *a)
+
+        def squares(gradients):
+            return sum(((g * g).sum() for g in gradients), start=tp.zeros((), dtype=tp.float64))
+
+        def batched(*a, of=of, places=places, dims=dims):
+            return squares(tp.vmap(tp.func.grad(of, places), in_dims=dims)(*a))
+
+        def looped_(*a, of=of, places=places, dims=dims):
+            total = tp.zeros((), dtype=tp.float64)
+            for i in range(looped.SIZE):
+                one = [x if dim is None else x.select(dim, i) for x, dim in zip(a, dims, strict=True)]
+                total = total + squares(tp.func.grad(of, places)(*one))
+            return total
+
+        given = list(map(copied, leaves))
+        wanted = tp.func.grad(looped_, places)(*given)
+        assert looped.close(tp.func.grad(batched, places)(*given), wanted), (case.name, "gradient")
+        primals = tuple(given[i] for i in places)
+        directions = tuple(tp.cos(tp.arange(x.numel(), dtype=tp.float64)).reshape(x.shape).to(x.dtype) for x in primals)
+
+        def along(function, places=places, given=given, primals=primals, directions=directions):
+            def of_some(*some):
+                changed = list(given)
+                for place, value in zip(places, some, strict=True):
+                    changed[place] = value
+                return function(*changed)
+
+            return tp.func.jvp(of_some, primals, directions)[1]
+
+        assert looped.close(along(batched), along(looped_)), (case.name, "tangent")
+
+
 def test_what_the_data_decides_about_is_refused_with_a_remedy():
     x = tp.tensor([[1.0, 0.0], [2.0, 3.0]])
     for function in (tp.nonzero, tp.unique, lambda x: tp.masked_select(x, x > 0), lambda x: x[x > 0]):

@@ -173,10 +173,10 @@ def run_step(op: Operator, step: Step, keys: KeySet, args: tuple[Any, ...], kwar
 
 
 def _run_step(op: Operator, step: Step, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if active.special and (innermost := INNERMOST.get()) is not None and step.key % PAGE < DispatchKey.VmapMode:
+    if active.special and step.key % PAGE < DispatchKey.VmapMode:
         tensors = list(tensors_in(args, kwargs))
         own = levels_in(tensors)
-        if tensors and own is not innermost:  # what is made on the way belongs to where the call does
+        if tensors and own is not INNERMOST.get():  # what is made on the way belongs to where the call does
             with Within(own):
                 return _run_kernel(op, step, keys, args, kwargs)
     return _run_kernel(op, step, keys, args, kwargs)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from tensorplay_core.dispatch import wrapped
-from tensorplay_core.dispatch.context import STATE, Scope
+from tensorplay_core.dispatch.context import STATE, Scope, State
+from tensorplay_core.dispatch.keys import AUTOGRAD
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.wrapped import BATCHED, Level, Within
 from tensorplay_core.errors import TransformError, fix
@@ -29,17 +30,29 @@ class GradLevel(Level):
 
     Attributes:
         grad: whether gradients were recorded around it.
+        excluded: the Autograd keys that were excluded around it, as in inference mode.
         dual: the level of tangents that was open around it.
         suspended: whether tangents were computed around it, so that none were looked at.
     """
 
-    __slots__ = ("dual", "grad", "suspended")
+    __slots__ = ("dual", "excluded", "grad", "suspended")
 
     def __init__(self, transform: str) -> None:
         super().__init__("grad", transform)
         self.grad = STATE.get().grad
+        self.excluded = STATE.get().exclude & AUTOGRAD
         self.dual = dual.open_level()
         self.suspended = not dual.enabled()
+
+
+def as_called(state: State) -> State:
+    """Returns the state in which an operator was called, from that in which a layer continues the call below it.
+
+    The Autograd keys that a level of gradients has excluded are its own: the level below has its turn still to come.
+    """
+    while state.exclude & AUTOGRAD and not state.inference and state.beneath is not None:
+        state = state.beneath
+    return state
 
 
 class _Below:
@@ -56,8 +69,11 @@ class _Below:
         self._within.__enter__()
         self._scope: Any = None
         if isinstance(level, GradLevel):
-            if STATE.get().grad and not level.grad:
-                self._scope = Scope(grad=False)
+            state = STATE.get()
+            excluded = state.exclude & ~AUTOGRAD | level.excluded
+            grad = as_called(state).grad and level.grad
+            if (excluded, grad) != (state.exclude, state.grad):
+                self._scope = Scope(exclude=excluded, grad=grad)
                 self._scope.__enter__()
             self._suspended = dual.open_level(), dual.enabled()
             dual.enter(level.dual)
