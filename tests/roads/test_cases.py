@@ -183,6 +183,7 @@ x = tp.ones(2, requires_grad=True); y = tp.ops.my.twice(x).sum()
 try: y.backward(); r = x.grad
 except RuntimeError as e: r = str(e)"""
 
+
 @pytest.mark.parametrize("quiet", [tp.no_grad, tp.inference_mode])
 def test_C04_a_weight_that_was_cast_without_gradient_has_one_later(quiet):
     w = tp.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
