@@ -63,7 +63,7 @@ def records(events: Sequence[Event], threads: Sequence[str], memory: Memory, now
         end = event.start + event.seconds if event.seconds else now
         yield {
             "ph": "X", "name": event.op, "cat": category(event), "ts": _micro(event.start - origin),
-            "dur": _micro(end - event.start), **where, "args": _arguments(event),
+            "dur": _micro(end - event.start), **where, **({"args": shown} if (shown := _arguments(event)) else {}),
         }  # fmt: skip
     for number, ends in enumerate(_flows(events)):
         for event, ph in zip(ends, "sf", strict=True):
