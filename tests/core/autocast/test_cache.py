@@ -247,3 +247,26 @@ def test_gradients_equal_those_without_the_cache() -> None:
         loss.backward()
         grads.append(w.grad.tolist())
     assert grads[0] == grads[1]
+
+
+@pytest.mark.parametrize("transform", ["grad", "vmap", "vmap of grad", "jvp", "jacrev"])
+def test_casts_made_inside_a_transform_stay_there(transform: str) -> None:
+    """``inner`` is closed over: its cast inside belongs to the transform's level, which closes before the region."""
+    w, inner, x = weight(), weight(), tp.tensor([[1.0, 2.0], [3.0, 4.0]])
+
+    def f(w: tp.Tensor, x: tp.Tensor) -> tp.Tensor:
+        return ((x @ w) @ inner).float().sum()
+
+    with tp.autocast("cpu"):
+        {
+            "grad": lambda: tp.func.grad(f)(w.detach(), x),
+            "vmap": lambda: tp.vmap(f, in_dims=(None, 0))(w, x),
+            "vmap of grad": lambda: tp.vmap(tp.func.grad(f), in_dims=(None, 0))(w.detach(), x),
+            "jvp": lambda: tp.func.jvp(lambda w: f(w, x), (w.detach(),), (tp.ones(2, 2),)),
+            "jacrev": lambda: tp.func.jacrev(lambda w: f(w, x))(w.detach()),
+        }[transform]()
+        assert not any(kept.result._type.special for kept in STATE.get().autocast.cache._casts.values())
+        y = f(w, x)
+    y.backward()
+    expected = (x.detach() @ w.detach()).sum(0)
+    assert inner.grad.tolist() == [[value] * 2 for value in expected.tolist()]

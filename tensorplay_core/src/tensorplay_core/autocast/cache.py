@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from tensorplay_core.dispatch import active
 from tensorplay_core.dispatch.context import STATE
+from tensorplay_core.dispatch.wrapped import INNERMOST
 from tensorplay_core.ops.conversion import to
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 from tensorplay_core.tensor.version import version_of
@@ -57,7 +58,9 @@ class CastCache:
 
     def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
         """Returns a tensor in another dtype: the cast that is there already, if it is one of a weight."""
-        if self._closed or active.levels or tensor._type.special or tensor._type.dtype is dtype:
+        if self._closed or tensor._type.special or tensor._type.dtype is dtype:
+            return to(tensor, dtype=dtype)
+        if active.levels or INNERMOST.get() is not None:  # what is made here may belong to a level that closes
             return to(tensor, dtype=dtype)
         node = tensor._node
         if node is None or not node.is_leaf:
