@@ -54,10 +54,10 @@ def by_hand(policy: str, half: Any, inputs: list[tp.Tensor]) -> Any:
     return lambda t: t
 
 
-def built(op: Any, sample: Any, change: Any) -> tuple[list[Any], dict[str, Any], list[tp.Tensor]]:
+def built(op: Any, sample: Any, change: Any, device: str = "cpu") -> tuple[list[Any], dict[str, Any], list[tp.Tensor]]:
     """A sample's arguments after a change of dtype, with leaves that require a gradient, and these leaves."""
     tp.manual_seed(0)
-    args, kwargs = sample.build(tp)
+    args, kwargs = sample.build(tp, device)
     leaves: list[tp.Tensor] = []
 
     def leaf(tensor: tp.Tensor) -> tp.Tensor:
@@ -73,9 +73,9 @@ def built(op: Any, sample: Any, change: Any) -> tuple[list[Any], dict[str, Any],
     return args, {name: mapped(value, leaf) for name, value in kwargs.items()}, leaves
 
 
-def outcome(op: Any, sample: Any, change: Any, region: Any, cast: Any = None) -> list[Any]:
+def outcome(op: Any, sample: Any, change: Any, region: Any, cast: Any = None, device: str = "cpu") -> list[Any]:
     """Results and gradients as bits and dtypes, or the error, with autocast or with inputs cast by hand."""
-    args, kwargs, leaves = built(op, sample, change)
+    args, kwargs, leaves = built(op, sample, change, device)
     with region:
         try:
             if cast is not None:
@@ -180,6 +180,19 @@ def test_wide_floats_integers_and_complex_numbers_are_untouched(name: str) -> No
             found = outcome(op, sample, as_is, tp.autocast("cpu", tp.bfloat16))
             assert found == outcome(op, sample, as_is, nullcontext()), f"{name}, {dtype}, sample {sample.name!r}"
             COUNTS["untouched"] += 1
+
+
+@pytest.mark.parametrize("name", [name for name, op in OPERATORS.items() if op.autocast != "none"])
+def test_a_third_partys_device(name: str) -> None:
+    """loopback is on a page of keys of its own, and has one half."""
+    op = OPERATORS[name]
+    for sample in samples(op.functional or op, dtype="float32"):
+        for change in (lambda: as_is, lambda: to(tp.float16), lambda: mixed(tp.float16)):
+            manual = lambda given: by_hand(op.autocast, tp.float16, given)  # noqa: E731
+            found = outcome(op, sample, change(), tp.autocast("loopback"), device="loopback")
+            expected = outcome(op, sample, change(), nullcontext(), manual, "loopback")
+            assert found == expected, f"{name}, sample {sample.name!r}"
+            COUNTS["calls on loopback"] += 1
 
 
 def test_the_numbers() -> None:
