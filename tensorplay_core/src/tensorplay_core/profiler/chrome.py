@@ -72,7 +72,7 @@ def records(events: Sequence[Event], threads: Sequence[str], memory: Memory, now
                 "pid": process, "tid": tracks[event], **({"bp": "e"} if ph == "f" else {}),
             }  # fmt: skip
     for when, total in changes:
-        what = {"ph": "C", "name": "memory of results", "pid": process, "tid": 0}
+        what = {"ph": "C", "name": "memory of results", "cat": "memory", "pid": process, "tid": 0}
         yield {**what, "ts": _micro(when - origin), "args": {"bytes": total}}
 
 
