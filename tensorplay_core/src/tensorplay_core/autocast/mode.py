@@ -26,7 +26,6 @@ from tensorplay_core.errors import (
     RegistrationError,
     fix,
 )
-from tensorplay_core.ops.custom.registration import key_of
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.dtype import DType, as_dtype
 
@@ -167,6 +166,8 @@ def check_device_type(function: str, device_type: Any) -> None:
         )
     if device_type in _known:
         return
+    from tensorplay_core.ops.custom.registration import key_of  # here, because few programs need it
+
     near = ""
     try:
         type = device_type_of(key_of(device_type))
