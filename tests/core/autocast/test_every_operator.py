@@ -51,6 +51,8 @@ def by_hand(policy: str, half: Any, inputs: list[tp.Tensor]) -> Any:
         if floating == set(HALVES):
             widest = tp.float32
         return lambda t: t.to(widest) if t.is_floating_point() else t
+    if policy == "banned" and floating & {*HALVES}:
+        raise tp.AutocastError("halves are refused")
     return lambda t: t
 
 
@@ -82,7 +84,7 @@ def outcome(op: Any, sample: Any, change: Any, region: Any, cast: Any = None, de
                 cast = cast(tensors(args, *kwargs.values()))
                 args, kwargs = mapped(args, cast), {name: mapped(value, cast) for name, value in kwargs.items()}
             results = tensors(op.function(*args, **kwargs))
-        except (tp.ShapeError, tp.DTypeError, tp.AutogradError, tp.ValueRangeError, tp.KernelError) as error:
+        except (tp.ShapeError, tp.DTypeError, tp.AutogradError, tp.ValueRangeError, tp.AutocastError) as error:
             return [type(error).__name__]
     seen: list[Any] = [] if op.name == "empty" else [bits(y) for y in results]
     roots = [y for y in results if y.requires_grad]
