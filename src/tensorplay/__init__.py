@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tensorplay_core import profiler as profiler
     from tensorplay_core import testing as testing
     from tensorplay_core import utils as utils
+    from tensorplay_core.autocast import amp as amp
     from tensorplay_core.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
     from tensorplay_core.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
     from tensorplay_core.ops import accelerator as accelerator

@@ -12,7 +12,6 @@ import tensorplay as tp
 
 LATER = {
     "C03": "vmap",
-    "C04": "autocast",
     "D01": "array_api",
     "D02": "array_api",
     "D03": "array_api",
@@ -183,6 +182,20 @@ def twice(x: tp.Tensor) -> tp.Tensor: return tp.from_numpy(2 * x.detach().numpy(
 x = tp.ones(2, requires_grad=True); y = tp.ops.my.twice(x).sum()
 try: y.backward(); r = x.grad
 except RuntimeError as e: r = str(e)"""
+
+
+@pytest.mark.parametrize("quiet", [tp.no_grad, tp.inference_mode])
+def test_C04_a_weight_that_was_cast_without_gradient_has_one_later(quiet):
+    w = tp.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    x = tp.tensor([[1.0, 1.0]])
+    with tp.autocast("cpu", dtype=tp.bfloat16):
+        with quiet():
+            x @ w
+        y = x @ w
+    y.float().sum().backward()
+    assert y.dtype is tp.bfloat16
+    assert w.grad.dtype is tp.float32 and w.grad.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
 
 C05 = """import tensorplay as tp
 @tp.library.custom_op('my::mut', mutates_args=())

@@ -10,8 +10,9 @@ from pathlib import Path
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def run(name: str) -> str:
-    done = subprocess.run([sys.executable, EXAMPLES / name], capture_output=True, text=True, check=True, cwd=EXAMPLES)
+def run(name: str, *arguments: str) -> str:
+    command = [sys.executable, EXAMPLES / name, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=EXAMPLES)
     assert done.stderr == ""
     return done.stdout
 
@@ -25,6 +26,15 @@ def test_train_digits_is_short() -> None:
     assert len((EXAMPLES / "train_digits.py").read_text(encoding="utf-8").splitlines()) <= 42
 
 
+def test_mixed_precision_learns_what_float32_does() -> None:
+    """The short form, one seed and three epochs; two test images are 0.56 points."""
+    lines = re.findall(r"(\w+) +test accuracy (\d+\.\d+)%\n", run("mixed_precision.py", "--quick"))
+    assert [name for name, _ in lines] == ["float32", "float16", "bfloat16"]
+    single, *halves = (float(value) for _, value in lines)
+    assert single >= 95 and all(abs(half - single) <= 0.6 for half in halves)
+
+
 def test_every_example_has_a_test() -> None:
     """The folders' are test_custom_op_example.py and tests/examples/programs."""
-    assert {path.name for path in EXAMPLES.iterdir()} == {"custom_op", "programs", "train_digits.py"}
+    known = {"custom_op", "mixed_precision.py", "programs", "train_digits.py"}
+    assert {path.name for path in EXAMPLES.iterdir()} == known

@@ -6,9 +6,19 @@ from importlib import import_module
 from math import inf, nan, pi
 from typing import Any
 
-import tensorplay_core.autocast
 import tensorplay_core.ops.load  # noqa: F401  defines the operators and binds the methods of Tensor
 from tensorplay_core import errors, library
+from tensorplay_core.autocast.mode import (
+    autocast,
+    clear_autocast_cache,
+    get_autocast_dtype,
+    is_autocast_available,
+    is_autocast_cache_enabled,
+    is_autocast_enabled,
+    set_autocast_cache_enabled,
+    set_autocast_dtype,
+    set_autocast_enabled,
+)
 from tensorplay_core.autograd import public as autograd
 from tensorplay_core.autograd.modes import (
     enable_grad,
@@ -57,9 +67,11 @@ from tensorplay_core.types.dtype import int64 as long
 
 __all__ = [
     "Tensor",
+    "autocast",
     "autograd",
     "bfloat16",
     "bool",
+    "clear_autocast_cache",
     "complex64",
     "complex128",
     "device",
@@ -71,6 +83,7 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "get_autocast_dtype",
     "get_default_device",
     "get_default_dtype",
     "inf",
@@ -80,6 +93,9 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "is_autocast_available",
+    "is_autocast_cache_enabled",
+    "is_autocast_enabled",
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "library",
@@ -90,6 +106,9 @@ __all__ = [
     "no_grad",
     "ops",
     "pi",
+    "set_autocast_cache_enabled",
+    "set_autocast_dtype",
+    "set_autocast_enabled",
     "set_grad_enabled",
     "set_printoptions",
     "special",
@@ -110,6 +129,7 @@ LAZY = {
     "load_metadata": "tensorplay_core.ops.files",
     "save_file": "tensorplay_core.ops.files",
     "accelerator": "tensorplay_core.ops.accelerator",
+    "amp": "tensorplay_core.autocast.amp",
     "backends": "tensorplay_core.plugins.public",
     "profiler": "tensorplay_core.profiler",
     "testing": "tensorplay_core.testing",
@@ -126,7 +146,7 @@ LAZY = {
     "vmap": "tensorplay_core.vmap",
     "func": "tensorplay_core.func",
 }
-_MODULES = ("accelerator", "backends", "func", "profiler", "testing", "utils")
+_MODULES = ("accelerator", "amp", "backends", "func", "profiler", "testing", "utils")
 
 
 def __getattr__(name: str) -> Any:

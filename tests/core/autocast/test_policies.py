@@ -214,11 +214,25 @@ def test_banned_names_the_remedy(region: None) -> None:
                 with pytest.raises(
                     AutocastError, match=f"{name}: is unsafe to autocast.*bfloat16(.|\n)*fix: .*{remedy}"
                 ):
-                    call(tp.ones(2))
+                    call(half([1.0, 1.0]))
+                with pytest.raises(AutocastError, match="float16 has rounded"):
+                    call(tp.ones(2, dtype=tp.float16))
+                assert call(tp.ones(2)).tolist() == call(tp.ones(2).double()).tolist() == [1.0, 1.0]
                 with Scope(autocast=None):
-                    assert call(tp.ones(2)).tolist() == [1.0, 1.0]
+                    assert call(half([1.0, 1.0])).tolist() == [1.0, 1.0]
         finally:
             REGISTRY.remove(op)
+
+
+def test_the_loss_whose_probabilities_a_half_rounds_to_one(region: None) -> None:
+    logits, target = tp.tensor([7.0]), tp.zeros(1)
+    probability = tp.sigmoid(logits)
+    f = tp.nn.functional
+    assert f.binary_cross_entropy(probability.to(HALF).float(), target).item() == 100, "log(1 - 1) was cut off"
+    with pytest.raises(AutocastError, match="call binary_cross_entropy_with_logits"):
+        f.binary_cross_entropy(probability.to(HALF), target.to(HALF))
+    assert f.binary_cross_entropy_with_logits(logits.to(HALF), target).item() == pytest.approx(7.0009, abs=1e-4)
+    assert f.binary_cross_entropy(probability, target).item() == pytest.approx(7.0009, abs=1e-3)
 
 
 # ---------------------------------------------------------------------------------------------- where it does not reach

@@ -65,7 +65,6 @@ RULES: dict[str, tuple[str, ...]] = {
         "smooth_l1_loss",
         "huber_loss",
         "nll_loss",
-        "binary_cross_entropy",
         "binary_cross_entropy_with_logits",
         "kl_div",
         "gaussian_nll_loss",
@@ -145,5 +144,7 @@ RULES: dict[str, tuple[str, ...]] = {
         "dstack",
         "column_stack",
     ),
-    "banned": (),
+    "banned": (
+        "binary_cross_entropy",
+    ),
 }

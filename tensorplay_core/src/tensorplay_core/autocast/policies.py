@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any
 
-from tensorplay_core.dispatch.context import exclude
+from tensorplay_core.autocast.cache import CastCache
+from tensorplay_core.dispatch.context import STATE, exclude
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import FAMILIES, DispatchKey
 from tensorplay_core.dispatch.operator import Operator, Registration, location
@@ -23,7 +24,7 @@ from tensorplay_core.ops.arguments import tensors_in
 from tensorplay_core.ops.conversion import to
 from tensorplay_core.ops.slots import CORE
 from tensorplay_core.ops.typing_rules import device_of
-from tensorplay_core.tensor.tensor import TensorBase
+from tensorplay_core.tensor.tensor import Tensor, TensorBase
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.dtype import DType
 from tensorplay_core.types.promotion import promote as promoted
@@ -41,7 +42,7 @@ def lower_precision_fp(op: Operator) -> Kernel:
 
     def kernel(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
         dtype = slow.autocast_dtype(op, args, kwargs)
-        return below(op, keys, *cast(args, kwargs, dtype, but=dt.float64))
+        return below(op, keys, *cast(args, kwargs, dtype, but=dt.float64, using=_keeper()))
 
     return kernel
 
@@ -78,13 +79,15 @@ def promote(op: Operator) -> Kernel:
 
 
 def banned(op: Operator) -> Kernel:
-    """Refuses the call: in a half the result would be wrong without anybody noticing."""
+    """Refuses halves: in one the result would be wrong without anybody noticing. Wider tensors pass as they are."""
 
     def kernel(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
-        dtype = slow.autocast_dtype(op, args, kwargs)
+        halves = [t._type.dtype.name for t in tensors_in(args, kwargs) if t._type.dtype in (dt.float16, dt.bfloat16)]
+        if not halves:
+            return below(op, keys, args, kwargs)
         remedy = INSTEAD.get(op.name, "compute it in float32 where autocast is off, and cast its inputs with .float()")
         raise AutocastError(
-            f"{op.display_name}: is unsafe to autocast: inputs that {dtype.name} has rounded make its result wrong"
+            f"{op.display_name}: is unsafe to autocast: inputs that {halves[0]} has rounded make its result wrong"
             + fix(f"{remedy}.")
         )
 
@@ -106,7 +109,12 @@ def below(op: Operator, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, A
 
 
 def cast(
-    args: tuple[Any, ...], kwargs: dict[str, Any], dtype: DType, *, but: DType | None = None
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dtype: DType,
+    *,
+    but: DType | None = None,
+    using: Callable[..., Tensor] = to,
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Returns a call's arguments with the floating tensors of its device in another dtype, those in lists too.
 
@@ -115,17 +123,27 @@ def cast(
         kwargs: the keyword-only ones.
         dtype: the dtype.
         but: a dtype that is left as it is. Autocast leaves float64 alone, because whoever uses it means it.
+        using: what casts one tensor.
     """
     device = device_of(list(tensors_in(args, kwargs))).type
+    how = device, dtype, but, using
+    return tuple([_cast_one(value, *how) for value in args]), {n: _cast_one(v, *how) for n, v in kwargs.items()}
 
-    def one(value: Any) -> Any:
-        if value.__class__ is tuple or value.__class__ is list:
-            return value.__class__([one(item) for item in value])
-        if not _is_floating(value, device) or value._type.dtype is but:
-            return value
-        return to(value, dtype=dtype)
 
-    return tuple([one(value) for value in args]), {name: one(value) for name, value in kwargs.items()}
+def _cast_one(value: Any, device: str, dtype: DType, but: DType | None, using: Callable[..., Tensor]) -> Any:
+    """Returns one argument as :func:`cast` does; no closure, which would refer to itself and so be a cycle."""
+    if value.__class__ is tuple or value.__class__ is list:
+        return value.__class__([_cast_one(item, device, dtype, but, using) for item in value])
+    if not _is_floating(value, device) or value._type.dtype is but:
+        return value
+    return using(value, dtype=dtype)
+
+
+def _keeper() -> Callable[..., Tensor]:
+    """Returns what casts to the dtype of a region: the cache of the regions that are open, if it is on."""
+    regions = STATE.get().autocast
+    cache: CastCache | None = getattr(regions, "cache", None)  # a scope may have put a plain mapping there
+    return cache.cast if cache is not None and getattr(regions, "caching", False) else to
 
 
 def _is_floating(value: Any, device: str) -> bool:

@@ -126,7 +126,8 @@ def _switch(mode: bool, check_nan: bool) -> tuple[bool, bool]:
         before = _enabled, _check_nan
         if mode is not _enabled:
             active.add((True, False, False), 1 if mode else -1)
-            active.checking, active.recorded = (_apply, _record) if mode else (None, None)
+            active.checking = _apply if mode else None
+            active.watch_nodes(mode, _record)
         _enabled, _check_nan = mode, check_nan
         return before
 

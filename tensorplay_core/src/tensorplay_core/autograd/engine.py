@@ -27,6 +27,7 @@ from tensorplay_core.autograd.node import (
 )
 from tensorplay_core.autograd.storing import store
 from tensorplay_core.dispatch import active
+from tensorplay_core.dispatch.context import STATE, Scope
 from tensorplay_core.dispatch.tensor_type import Unresolved
 from tensorplay_core.errors import ArgumentError, AutogradError, fix
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
@@ -92,8 +93,13 @@ class Pass:
     def run(self) -> None:
         """Walks the graph from what was added, then stores what it has found.
 
-        Nothing is stored before every node and every hook has succeeded.
+        Nothing is stored before every node and every hook has succeeded. Autocast is off meanwhile: formulas compute in
+        the dtypes that the forward pass has chosen.
         """
+        if active.special and STATE.get().autocast:
+            with Scope(autocast=None):
+                self.run()
+            return
         if RETAINED:
             _hooks().settle()
         captures, needed = {}, None

@@ -164,9 +164,7 @@ class set_grad_enabled(GradMode):
     def __del__(self) -> None:
         """Ends a bare call's claim: nobody can leave it any more, so that a loop of such calls keeps only the last."""
         for state in getattr(self, "_entered", ()):
-            state.settled = state.floating
-            while state.settled and state.beneath is not None and state.beneath.settled:
-                state.beneath = state.beneath.beneath
+            state.settle()
 
     def __enter__(self) -> Self:
         """Keeps what the call has set already, now until the end of the block."""

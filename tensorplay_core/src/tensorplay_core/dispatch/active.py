@@ -29,13 +29,14 @@ applying: Callable[[Any, Any, bool], Any] | None = None
 checking: Callable[[Any, Any, bool], Any] | None = None
 """Applies a node of a backward pass in anomaly mode; None while it is off."""
 recorded: Callable[[Any], None] | None = None
-"""Called with every node that is recorded while ``special`` counts; None unless anomaly mode is on."""
+"""Called with every node that is recorded while ``special`` counts; None unless anomaly mode or a profiler is on."""
 tell: Callable[[str], None] | None = None
 """Called with what happens beside calls, such as the loading of a backend; None while nobody traces anywhere."""
 
 # Re-entrant, because a state can be freed, and count down, while its thread is in here.
 _lock = threading.RLock()
 _watching = 0
+_recorders: tuple[Callable[[Any], None], ...] = ()
 
 
 def add(counts: tuple[bool, bool, bool], sign: int) -> None:
@@ -61,3 +62,16 @@ def watch(on: bool, apply: Callable[[Any, Any, bool], Any], say: Callable[[str],
     with _lock:
         _watching += 1 if on else -1
         applying, tell = (apply, say) if _watching else (None, None)
+
+
+def watch_nodes(on: bool, record: Callable[[Any], None]) -> None:
+    """Begins to tell somebody of every node that is recorded, or ends it."""
+    global recorded, _recorders
+    with _lock:
+        _recorders = (*_recorders, record) if on else tuple(one for one in _recorders if one is not record)
+        recorded = _tell_all if len(_recorders) > 1 else _recorders[0] if _recorders else None
+
+
+def _tell_all(node: Any) -> None:
+    for record in _recorders:
+        record(node)

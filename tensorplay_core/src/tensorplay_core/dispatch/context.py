@@ -105,6 +105,12 @@ class State:
         self._holds = (special, not self.grad, self.inference)
         active.add(self._holds, 1)
 
+    def settle(self) -> None:
+        """Lets a floating state go on without anybody who could leave it; of several such only the last is kept."""
+        self.settled = self.floating
+        while self.settled and self.beneath is not None and self.beneath.settled:
+            self.beneath = self.beneath.beneath
+
     def __del__(self) -> None:
         """Counts down with the last reference."""
         if self._holds is not None:
@@ -175,6 +181,15 @@ class Scope:
             beneath = beneath.beneath
         assert beneath is not None
         STATE.set(beneath)
+
+
+def set_from_now_on(**changes: Any) -> None:
+    """Changes fields of the state until the end of the block that is open, or for as long as the context lasts."""
+    scope = Scope(**changes)
+    scope.__enter__()
+    state = scope._entered.pop()
+    state.floating = True
+    state.settle()
 
 
 class exclude(Scope):

@@ -55,7 +55,7 @@ BINARY_CROSS_ENTROPY = operator(
     "binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, bool? size_average=None, "
     "bool? reduce=None, str reduction=\"mean\") -> Tensor",
     composite="implicit",
-    autocast="fp32",
+    autocast="banned",
     tags=("core", "nn", "real"),
     promises={"Composite": "binary_cross_entropy"},
     fast=True,

@@ -169,7 +169,11 @@ def run_step(op: Operator, step: Step, keys: KeySet, args: tuple[Any, ...], kwar
     inside = probe(op, step, args, kwargs) if probe is not None else nullcontext()  # explain's goes no further
     around = process(op, step, args, kwargs) if process is not None else nullcontext()
     with around, inside:
-        return _run_step(op, step, keys, args, kwargs)
+        result = _run_step(op, step, keys, args, kwargs)
+        for scope in (inside, around):
+            if (returned := getattr(scope, "returned", None)) is not None:
+                returned(result, args, kwargs)
+        return result
 
 
 def _run_step(op: Operator, step: Step, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

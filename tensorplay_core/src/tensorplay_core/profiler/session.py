@@ -6,51 +6,26 @@ and where the time goes, not for the cost of a single fast call.
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack
-from contextvars import ContextVar
+from collections.abc import Callable
+from contextlib import ExitStack
 from time import perf_counter
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Any, Self
 
-from tensorplay_core.dispatch import active, devices
+from tensorplay_core.dispatch import active
 from tensorplay_core.dispatch.context import STATE, Scope
-from tensorplay_core.dispatch.keys import BACKENDS, PAGE
-from tensorplay_core.dispatch.operator import Operator
-from tensorplay_core.dispatch.resolution import Step
+from tensorplay_core.errors import ArgumentError, BackendError, fix
+from tensorplay_core.profiler import chrome, watching
 from tensorplay_core.profiler.averages import Averages
-from tensorplay_core.profiler.events import Event, shapes_of, step_event
+from tensorplay_core.profiler.events import Event
+from tensorplay_core.profiler.memory import Memory
+from tensorplay_core.profiler.recording import Probe, recorded, thread_name
+from tensorplay_core.profiler.schedule import ProfilerAction, Schedule
+from tensorplay_core.profiler.watching import Entered
 
-_running: ContextVar[Mapping[profile, Event]] = ContextVar("tensorplay_profiled", default=MappingProxyType({}))
-"""The event that runs in this context, for each open profiler."""
-
-
-class Entered:
-    """The scopes that one context manager has entered and not left: of each thread the last one is left first.
-
-    A block in a generator can be left by another thread than entered it, which closes the generator or frees it.
-    """
-
-    __slots__ = ("_lock", "_open")
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._open: list[tuple[int, Scope]] = []
-
-    def enter(self, scope: Scope) -> None:
-        """Enters a scope."""
-        scope.__enter__()
-        with self._lock:
-            self._open.append((threading.get_ident(), scope))
-
-    def leave(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Leaves the scope that this thread entered last, or where it entered none, the last of all."""
-        thread = threading.get_ident()
-        with self._lock:
-            own = [i for i, (owner, _) in enumerate(self._open) if owner == thread]
-            _, scope = self._open.pop(own[-1] if own else -1)
-        scope.__exit__(kind, error, trace)
+_RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
 
 class profile:
@@ -58,11 +33,22 @@ class profile:
 
     Args:
         record_shapes: also keep the shapes of the tensor arguments.
+        profile_memory: also measure the memory of results: see :mod:`tensorplay_core.profiler.memory`.
+        with_stack: also keep where the program has made each call.
+        schedule: which steps of the program are recorded, as :func:`schedule` gives it; the program says with
+            :meth:`step` where they end. Everything when None.
+        on_trace_ready: called with the profiler when a cycle of the schedule has been recorded, and at the end of the
+            block if something is being recorded then.
         synchronize: wait for the device after each backend kernel. Without it the times on a device that works in the
             background are those of starting its kernels.
+        all_threads: record all threads and tasks of the process, those too that do not come from this context.
 
     Attributes:
-        events: the steps in the order in which they began; redispatched steps and inner calls lie one deeper.
+        events: what was recorded, in the order in which it began; redispatched steps, inner calls and what a node of a
+            backward pass calls lie one deeper. With a schedule those of the last cycle.
+        memory: what was measured of memory.
+        threads: the names of the threads, in the order of their numbers, which begin at 1.
+        step_num: how often :meth:`step` was called.
 
     Example:
         >>> import tensorplay as tp
@@ -75,27 +61,171 @@ class profile:
         1
     """
 
-    def __init__(self, record_shapes: bool = False, *, synchronize: bool = False) -> None:
+    def __init__(
+        self,
+        record_shapes: bool = False,
+        *,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        schedule: Schedule | None = None,
+        on_trace_ready: Callable[[profile], Any] | None = None,
+        synchronize: bool = False,
+        all_threads: bool = False,
+    ) -> None:
+        for name, function in (("schedule", schedule), ("on_trace_ready", on_trace_ready)):
+            if function is not None and not callable(function):
+                raise ArgumentError(
+                    f"profile: {name} is a function, not {function!r}"
+                    + fix("pass tp.profiler.schedule(...), or a function of the profiler for on_trace_ready.")
+                )
         self.record_shapes = record_shapes
+        self.profile_memory = profile_memory
+        self.with_stack = with_stack
         self.synchronize = synchronize
+        self.all_threads = all_threads
+        self.on_trace_ready = on_trace_ready
+        self.step_num = 0
         self.events: list[Event] = []
+        self.memory = Memory()
+        self.recording = True
+        self.threads: list[str] = []
+        self._threads: dict[int, tuple[int, str]] = {}
+        self._schedule = schedule
+        self._action = ProfilerAction.RECORD
         self._lock = threading.Lock()
         self._entered = Entered()
+        self._everywhere: list[Probe] = []
+        self._block: ExitStack | None = None
 
     def __enter__(self) -> Self:
         """Starts recording; entered again, it goes on with the same events."""
-        self._entered.enter(Scope(probe=_Probe(self, STATE.get().probe)))
+        action = self._planned()  # first, because it may raise
+        if self.all_threads:
+            probe = Probe(self, None)
+            self._everywhere.append(probe)
+            watching.watch_everywhere(True, probe)
+            scope = Scope()
+        else:
+            scope = Scope(probe=Probe(self, STATE.get().probe))
+        watching.watch(True)
+        active.watch_nodes(True, recorded)
+        self._entered.enter(scope)
+        if self._schedule is not None:
+            self._begin(action)
+            self._open_step()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stops recording and restores the state, whatever was raised."""
-        self._entered.leave(kind, error, trace)
+        """Stops recording and restores the state, whatever was raised; then tells ``on_trace_ready``."""
+        try:
+            self._close_step(kind, error, trace)
+        finally:
+            self._entered.leave(kind, error, trace)
+            active.watch_nodes(False, recorded)
+            watching.watch(False)
+            if self._everywhere:
+                watching.watch_everywhere(False, self._everywhere.pop())
+            if not len(self._entered):
+                self.memory.stop()
+        if self.on_trace_ready is not None and self._action in _RECORDING and not len(self._entered):
+            self.on_trace_ready(self)
 
-    def key_averages(self) -> Averages:
-        """Returns one row per operator: calls, time of its own and in all."""
-        return Averages(tuple(self.events))
+    # ------------------------------------------------------------------------------------------------------- the steps
+
+    def step(self) -> None:
+        """Says that a step of the program has ended, so that the schedule decides about the next one.
+
+        Raises:
+            BackendError: the profiler is not open.
+        """
+        if not len(self._entered):
+            raise BackendError("profile.step: the profiler is not open" + fix("call step() inside its with block."))
+        self.step_num += 1
+        if self._schedule is None:
+            return
+        self._close_step(None, None, None)
+        before, action = self._action, self._planned()
+        if before is ProfilerAction.RECORD_AND_SAVE:
+            self.recording = False
+            if self.on_trace_ready is not None:
+                self.on_trace_ready(self)
+        if before is not ProfilerAction.RECORD or action not in _RECORDING:
+            self._begin(action)
+        else:
+            self._action = action
+        self._open_step()
+
+    def _planned(self) -> ProfilerAction:
+        action = self._schedule(self.step_num) if self._schedule is not None else ProfilerAction.RECORD
+        if not isinstance(action, ProfilerAction):
+            raise ArgumentError(
+                f"profile: the schedule returned {action!r} for step {self.step_num}"
+                + fix("return a member of tp.profiler.ProfilerAction.")
+            )
+        return action
+
+    def _begin(self, action: ProfilerAction) -> None:
+        """Changes what is done; what was recorded so far goes when something new is recorded."""
+        self._action = action
+        self.recording = action is not ProfilerAction.NONE
+        if self.recording:
+            with self._lock:
+                self.events = []
+            self.memory.stop()
+            self.memory = Memory()
+
+    def _open_step(self) -> None:
+        if self.recording:
+            self._block = watching.scopes([Probe(self, None).block], f"ProfilerStep#{self.step_num}")
+
+    def _close_step(self, *raised: Any) -> None:
+        block, self._block = self._block, None
+        if block is not None:
+            block.__exit__(*raised)
+
+    # ----------------------------------------------------------------------------------------------- what was recorded
+
+    def thread_number(self) -> int:
+        """Returns the number of the thread that runs, from 1 in the order in which they were seen."""
+        identifier, name = threading.get_ident(), thread_name()
+        known = self._threads.get(identifier)
+        if known is None or known[1] != name:  # an identifier is given again when its thread has ended
+            with self._lock:
+                self.threads.append(name)
+                known = self._threads[identifier] = (len(self.threads), name)
+        return known[0]
+
+    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> Averages:
+        """Returns one row per operator: calls, time of its own and in all.
+
+        Args:
+            group_by_input_shape: a row for each operator and shapes of its tensors, which must have been recorded.
+            group_by_stack_n: a row for each operator and that many of the innermost frames of the program, which must
+                have been recorded.
+
+        Raises:
+            ArgumentError: they were not recorded.
+        """
+        for wanted, has, name in (
+            (group_by_input_shape, self.record_shapes, "record_shapes"),
+            (group_by_stack_n, self.with_stack, "with_stack"),
+        ):
+            if wanted and not has:
+                what = "group_by_input_shape" if name == "record_shapes" else "group_by_stack_n"
+                raise ArgumentError(
+                    f"key_averages: {what} needs what was not recorded" + fix(f"open profile({name}=True).")
+                )
+        return Averages(tuple(self.events), group_by_input_shape, group_by_stack_n)
+
+    def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
+        """Writes what was recorded as Chrome's trace events, which https://ui.perfetto.dev opens.
+
+        Args:
+            path: the file; one that ends in ``.gz`` is compressed.
+        """
+        chrome.write(path, self.events, self.threads, self.memory, perf_counter())
 
     def as_dict(self) -> dict[str, Any]:
         """Returns events and averages as plain values."""
@@ -106,111 +236,3 @@ class profile:
 
     def __str__(self) -> str:
         return self.key_averages().table()
-
-
-class _Probe:
-    """What the context state holds while a profiler is open; asks the one around it too, so profilers nest."""
-
-    __slots__ = ("outer", "owner")
-
-    def __init__(self, owner: profile, outer: Callable[..., Any] | None) -> None:
-        self.owner = owner
-        self.outer = outer
-
-    def __call__(
-        self, op: Operator, step: Step, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> AbstractContextManager[Any]:
-        """Returns the scope of a step."""
-        owner = self.owner
-        event = step_event(op, step, kwargs, _running.get().get(owner))
-        if owner.record_shapes:
-            event.shapes = shapes_of((*args, *kwargs.values()))
-        wait = _synchronizer(args, kwargs) if owner.synchronize and step.key % PAGE < BACKENDS else None
-        around = self.outer(op, step, args, kwargs) if self.outer is not None else None
-        return _Recording(owner, event, around, wait)
-
-    def block(self, name: str) -> AbstractContextManager[Any]:
-        """Returns the scope of a named block."""
-        event = Event(name, _running.get().get(self.owner))
-        block = getattr(self.outer, "block", None)
-        return _Recording(self.owner, event, block(name) if block is not None else None, None)
-
-
-class _Recording:
-    """The scope of one event."""
-
-    __slots__ = ("around", "event", "owner", "previous", "start", "wait")
-
-    def __init__(
-        self, owner: profile, event: Event, around: AbstractContextManager[Any] | None, wait: Callable[[], None] | None
-    ) -> None:
-        self.owner = owner
-        self.event = event
-        self.around = around
-        self.wait = wait
-
-    def __enter__(self) -> Event:
-        if self.around is not None:
-            self.around.__enter__()
-        with self.owner._lock:
-            self.owner.events.append(self.event)
-        self.previous = _running.get()
-        _running.set({**self.previous, self.owner: self.event})
-        self.start = perf_counter()
-        return self.event
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            if self.wait is not None and kind is None:
-                self.wait()
-        finally:
-            event = self.event
-            event.seconds = perf_counter() - self.start
-            event.error = kind.__name__ if kind is not None else ""
-            _running.set(self.previous)
-            if event.parent is not None:
-                with self.owner._lock:
-                    event.parent.inner_seconds += event.seconds
-            if self.around is not None:
-                self.around.__exit__(kind, error, trace)
-
-
-def _synchronizer(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], None]:
-    """Returns what waits for the device of a call."""
-    device = next((value.device for value in args if hasattr(value, "_type")), None) or kwargs.get("device")
-    device = devices.normalize(device if device is not None else devices.default_device())
-    entry = devices.entry(device.type)
-    return lambda: entry.api.synchronize(device.index or 0)
-
-
-class record_function:
-    """Puts a named block of a program into the profile and the trace that are open, if one is.
-
-    Example:
-        >>> import tensorplay as tp
-        >>> with tp.profiler.profile() as p, tp.profiler.record_function("twice"):
-        ...     y = tp.ones(2) * 2
-        >>> [(event.depth, event.op) for event in p.events if event.depth < 2][0]
-        (0, 'twice')
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._open: list[ExitStack] = []
-
-    def __enter__(self) -> Self:
-        """Begins the block."""
-        scopes = ExitStack()
-        for probe in (active.probe, STATE.get().probe):
-            if (block := getattr(probe, "block", None)) is not None:
-                scopes.enter_context(block(self.name))
-        self._open.append(scopes)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Ends the block."""
-        self._open.pop().__exit__(kind, error, trace)

@@ -15,15 +15,16 @@ from contextvars import ContextVar
 from types import MappingProxyType, TracebackType
 from typing import Any, Protocol, Self
 
-from tensorplay_core.dispatch import active, fallbacks
+from tensorplay_core.dispatch import fallbacks
 from tensorplay_core.dispatch.context import STATE, Scope
 from tensorplay_core.dispatch.fallbacks import serving
 from tensorplay_core.dispatch.keys import BACKENDS, PAGE, DispatchKey, key_name
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.resolution import Step
 from tensorplay_core.errors import ArgumentError, fix
+from tensorplay_core.profiler import watching
 from tensorplay_core.profiler.events import kernel_label
-from tensorplay_core.profiler.session import Entered
+from tensorplay_core.profiler.watching import Entered
 from tensorplay_core.types.device import Device
 
 ITEMS = 6
@@ -68,14 +69,22 @@ class Tracer:
         block = getattr(self.outer, "block", None)
         return _Line(self, name, lambda: f"block {name}", block(name) if block is not None else None)
 
+    def node(self, node: Any) -> AbstractContextManager[Any]:
+        """Returns the scope of a node of a backward pass."""
+        name = f"backward {node.name}"
+        outer = getattr(self.outer, "node", None)
+        return _Line(self, name, lambda: name, outer(node) if outer is not None else None)
+
     def print(self, text: str) -> None:
-        """Prints a line at the depth of this context."""
+        """Prints a line at the depth of this context, after whoever traces around it."""
+        if (outer := getattr(self.outer, "print", None)) is not None:
+            outer(text)
         line = _open.get().get(self)
         self.write(0 if line is None else line.depth + 1, text)
 
     def write(self, depth: int, text: str) -> None:
         """Writes a line whole, in one call, so that those of several threads do not mix."""
-        if self.stream is None and self is not _PROCESS and active.probe is _PROCESS:
+        if self.stream is None and self is not _PROCESS and watching.is_everywhere(_PROCESS):
             return  # the process's trace has told it there already
         stream: Any = sys.stderr if self.stream is None else self.stream
         try:
@@ -166,36 +175,6 @@ def described(value: Any, layer: bool = True) -> str:
     return text if len(text) <= CHARACTERS else f"{text[:CHARACTERS]}…"
 
 
-def _tracers() -> list[Tracer]:
-    """Returns who traces here: the process, then the blocks that are open in this context, the outermost first."""
-    found = []
-    probe: Any = STATE.get().probe
-    while probe is not None:
-        if isinstance(probe, Tracer):
-            found.append(probe)
-        probe = getattr(probe, "outer", None)
-    return [*([_PROCESS] if active.probe is _PROCESS else []), *reversed(found)]
-
-
-def _apply(node: Any, grad: Any, graph: bool) -> Any:
-    """Applies a node of a backward pass, as the engine would, inside a line of each trace."""
-    name = f"backward {node.name}"
-    tracers = _tracers()
-
-    def apply(place: int) -> Any:
-        if place == len(tracers):
-            return node.backward(grad, graph)
-        with _Line(tracers[place], name, lambda: name):
-            return apply(place + 1)
-
-    return apply(0)
-
-
-def _tell(text: str) -> None:
-    for tracer in _tracers():
-        tracer.print(text)
-
-
 # ------------------------------------------------------------------------------------------------------------ the doors
 
 
@@ -233,7 +212,7 @@ class trace:
     def __enter__(self) -> Self:
         """Starts printing."""
         outer = STATE.get().probe
-        active.watch(True, _apply, _tell)
+        watching.watch(True)
         self._entered.enter(Scope(probe=Tracer(self.file, outer)))
         return self
 
@@ -242,7 +221,7 @@ class trace:
     ) -> None:
         """Stops printing and restores the state, whatever was raised."""
         self._entered.leave(kind, error, trace)
-        active.watch(False, _apply, _tell)
+        watching.watch(False)
 
 
 _PROCESS = Tracer(None)
@@ -252,13 +231,8 @@ _switching = threading.Lock()
 def set_process_trace(on: bool) -> None:
     """Prints every step of every call in this process to stderr from now on, or no longer; a second time is nothing."""
     with _switching:
-        if (active.probe is _PROCESS) is on:
+        if watching.is_everywhere(_PROCESS) is on:
             return
-        active.watch(on, _apply, _tell)
+        watching.watch(on)
         fallbacks.report_at_exit(on)
-        if on:
-            active.probe = _PROCESS
-            active.add((True, False, False), 1)
-        else:
-            active.add((True, False, False), -1)
-            active.probe = None
+        watching.watch_everywhere(on, _PROCESS)
