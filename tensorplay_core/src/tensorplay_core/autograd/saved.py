@@ -74,7 +74,7 @@ class Packed:
         return tensor._array, cell
 
 
-def _is_number(tensor: TensorBase) -> bool:
+def is_number(tensor: TensorBase) -> bool:
     """Whether a tensor is a Python number that a call was given; its type keeps those."""
     if tensor._array.shape or tensor._node is not None or tensor.is_meta:
         return False
@@ -85,7 +85,7 @@ def _is_number(tensor: TensorBase) -> bool:
 
 def pack(tensor: Any, node: Node | None) -> Saved:
     """Returns what a node keeps of a tensor while hooks are open."""
-    if _is_number(tensor):
+    if is_number(tensor):
         return (tensor._array, tensor._type, node, version_of(tensor), 0)
     hooks = STATE.get().packing
     assert isinstance(hooks, tuple)

@@ -17,11 +17,16 @@ from tensorplay_core.dispatch.guarded_device import failed
 from tensorplay_core.dispatch.integers import integer_among
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import OFFSETS, DispatchKey
-from tensorplay_core.dispatch.wrapped import WrapperAPI
+from tensorplay_core.dispatch.wrapped import BATCHED, GRAD, WrapperAPI
 from tensorplay_core.errors import DTypeError, did_you_mean, fix
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import DType
+
+MARKS = ("subclass", "dispatch")
+"""Wrappers that mark the tensors of a subclass of Tensor; what is computed from them has no mark at first."""
+DISPATCHING = ("dispatch", "fake")
+"""Wrappers of tensors whose class has a say at the Python key."""
 
 
 class Unresolved(Exception):
@@ -44,8 +49,10 @@ class TensorType:
         rebinds: a write to a tensor gives it, and its views, other arrays: theirs cannot be written to or share memory.
         native: the backend's native dtype.
         is_complex: whether the dtype is complex.
+        wraps: the array of such a tensor is another tensor, of a transform's level.
         special: calls with this type always take the slow path (sparse and wrapper tensors).
-        plain: the type outside inference mode; itself unless it is an inference type.
+        plain: the type outside inference mode; itself unless it is an inference type, or a subclass's.
+        unwrapped: the type without the mark of a subclass of Tensor, which is what its results have; else itself.
         inference_twin: the type of the same tensor in inference mode.
         same_type, bool_type, float_type, sum_type, index_type, real_type: what the promote rules give from it; None at
             run time where the device lacks the dtype, and then no slot is filled that would read it.
@@ -59,6 +66,7 @@ class TensorType:
     index_type: TensorType
     real_type: TensorType
     plain: TensorType
+    unwrapped: TensorType
     inference_twin: TensorType
 
     if TYPE_CHECKING:
@@ -81,6 +89,7 @@ class TensorType:
         self.layout = layout
         self.inference = inference
         self.wrapper = wrapper
+        self.wraps = wrapper in (BATCHED, GRAD)
         self.page = entry.page
         self.key = int(DispatchKey.Sparse) if layout == "sparse" else entry.key
         self.is_complex = dtype.is_complex
@@ -91,10 +100,10 @@ class TensorType:
         """Takes over a device's API, and empties everything that was made with another."""
         self.several = entry.several
         self.api = entry.api_at(self.device.index)
-        if self.wrapper is not None:
+        if self.wraps:
             self.api = WrapperAPI(self.api)  # type: ignore[assignment]
         self.mutable = self.api.mutable
-        self.rebinds = self.wrapper is None and not (self.mutable and self.api.views)
+        self.rebinds = not self.wraps and not (self.mutable and self.api.views)
         self.array_class = self.api.array_class
         self.as_array = self.api.as_array
         self.native = self.api.dtypes.get(self.dtype.name)
@@ -115,13 +124,17 @@ class TensorType:
     def key_bits(self) -> int:
         """The bitmap of :attr:`key_set`."""
         bits = 1 << self.key
+        if self.wrapper in DISPATCHING:
+            bits |= 1 << DispatchKey.Python
         if self.wrapper == "batched":
             return bits | 1 << self.key + OFFSETS["Vmap"]
         return bits if self.inference else bits | 1 << self.key + OFFSETS["Autograd"]
 
     def with_dtype(self, dtype: DType) -> TensorType:
         """Returns the type that differs in dtype alone."""
-        return self if dtype is self.dtype else intern(self.device, dtype, self.layout, self.inference, self.wrapper)
+        if dtype is self.dtype:
+            return self.unwrapped
+        return intern(self.device, dtype, self.layout, self.inference, self.unwrapped.wrapper)
 
     def __repr__(self) -> str:
         """Describes the type."""
@@ -251,12 +264,14 @@ def _make(entry: devices.DeviceEntry, key: _Key, made: dict[_Key, TensorType]) -
 def _relate(self: TensorType, entry: devices.DeviceEntry, made: dict[_Key, TensorType]) -> None:
     """Tells a type what the promote rules give from it; types that are made for it go to ``made``."""
     dtype = self.dtype
+    wrapper = None if self.wrapper in MARKS else self.wrapper
 
     def related(dtype: DType, inference: bool = False) -> Any:
         if dtype.name not in entry.api.dtypes:
             return None
-        return _make(entry, (self.device, dtype, self.layout, inference, self.wrapper), made)
+        return _make(entry, (self.device, dtype, self.layout, inference, wrapper), made)
 
+    self.unwrapped = related(dtype, self.inference)
     self.plain = self.same_type = related(dtype)
     self.inference_twin = related(dtype, True)
     self.bool_type = related(dt.bool_)

@@ -19,9 +19,10 @@ from tensorplay_core.dispatch.misses import kernel_missing, make_active
 from tensorplay_core.dispatch.operator import Operator, Registration
 from tensorplay_core.dispatch.resolution import Step, composite_at, ended_at, resolve, takes, why_no_composite
 from tensorplay_core.dispatch.wrapped import INNERMOST, Within, levels_in
-from tensorplay_core.errors import AutocastError, DeviceMismatch, fix
-from tensorplay_core.ops import kernels, slots, typing_rules
+from tensorplay_core.errors import ArgumentError, AutocastError, DeviceMismatch, fix
+from tensorplay_core.ops import handlers, kernels, slots, typing_rules
 from tensorplay_core.ops.arguments import normalise, plan_of, tensors_in
+from tensorplay_core.tensor.overrides import UNASKED
 from tensorplay_core.tensor.tensor import TensorBase
 from tensorplay_core.tensor.views import count
 from tensorplay_core.types.device import Device
@@ -46,7 +47,17 @@ def call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any] | None = No
     Raises:
         TensorPlayError: with the operator's name, what is wrong, and the remedy.
     """
-    positional, keywords = normalise(op, args, kwargs or {})
+    if active.special or active.subclassed:
+        answer = handlers.ask_for_function(op, args, kwargs or {}, out)
+        if answer is not UNASKED:
+            return answer
+    try:
+        positional, keywords = normalise(op, args, kwargs or {})
+    except ArgumentError:
+        answer = handlers.ask_strangers(op, args, kwargs or {}, out)
+        if answer is UNASKED:
+            raise
+        return answer
     positional = typing_rules.scalars_to_tensors(op, positional)
     if out is not None:
         if active.levels:
@@ -86,7 +97,7 @@ def key_set_of_call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any])
                 raise _mismatch(op, args, kwargs)
         bits, page, device = 0, first.page, first.device
         if level is not None:  # the highest is interpreted, and what lies below it comes to its turn
-            types = [t._type for t in tensors if t._type.wrapper is not None and t._array.level is level]
+            types = [t._type for t in tensors if t._type.wraps and t._array.level is level]
         for type in types:
             if type.page == page:
                 bits |= type.key_bits
@@ -105,6 +116,8 @@ def in_context(bits: int, page: int, device_type: str) -> KeySet:
     """
     if STATE.get().autocasts(device_type):
         bits |= (bits & _BACKEND_STEPS) << OFFSETS["Autocast"]
+    if STATE.get().modes.operators:
+        bits |= 1 << DispatchKey.Python
     return KeySet((bits | STATE.get().include) & ~STATE.get().exclude, page)
 
 
@@ -152,6 +165,10 @@ def run(op: Operator, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any
             from tensorplay_core.ops import levels  # when a transform first nests in another: most programs have none
 
             return levels.interpret(op, level, args, kwargs)
+    if keys.bits >> DispatchKey.Python == 1:  # it is the highest
+        answer = handlers.ask_for_operator(op, keys, args, kwargs)
+        if answer is not UNASKED:
+            return answer
     if (step is None or step.slot == DispatchKey.Composite) and make_active(keys):  # its backend was not any more
         step = resolve(op, keys)
     if step is None:
