@@ -21,7 +21,7 @@ from tensorplay_core.tensor.overrides import (
     overridable,
     overriding,
 )
-from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.tensor import Tensor, another
 
 __all__ = [
     "DISABLED",
@@ -32,6 +32,7 @@ __all__ = [
     "has_tensorplay_function",
     "is_tensor_like",
     "overridable",
+    "plain",
 ]
 
 
@@ -95,3 +96,22 @@ def is_tensor_like(inp: Any) -> bool:
         (True, False)
     """
     return isinstance(inp, Tensor) or hasattr(type(inp), HANDLER)
+
+
+def plain(tensor: Tensor) -> Tensor:
+    """Returns a plain tensor over the memory of a subclass's, without its gradient: for its ``__tensorplay_dispatch__``.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> class Counted(tp.Tensor):
+        ...     calls = 0
+        ...     @classmethod
+        ...     def __tensorplay_dispatch__(cls, func, types, args=(), kwargs=None):
+        ...         cls.calls += 1
+        ...         args = [plain(value) if isinstance(value, cls) else value for value in args]
+        ...         return func(*args, **(kwargs or {}))
+        >>> x = tp.ones(2).as_subclass(Counted)
+        >>> type(x.exp()).__name__, Counted.calls
+        ('Counted', 1)
+    """
+    return another(tensor)

@@ -78,7 +78,8 @@ def is_number(tensor: TensorBase) -> bool:
     """Whether a tensor is a Python number that a call was given; its type keeps those."""
     if tensor._array.shape or tensor._node is not None or tensor.is_meta:
         return False
-    value, type = tensor.item(), tensor._type
+    type = tensor._type
+    value = type.api.to_list(tensor._array)  # item() would ask whoever has a say in calls
     known: tuple[dict[Any, Any], ...] = (type.ints, type.floats)
     return any(numbers.get(key) is tensor for numbers in known for key in (value, repr(value)))
 

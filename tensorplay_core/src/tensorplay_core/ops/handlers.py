@@ -81,7 +81,7 @@ def _number(value: Any) -> Any:
         return value
     from tensorplay_core.autograd.saved import is_number
 
-    return value.item() if is_number(value) else value
+    return value._type.api.to_list(value._array) if is_number(value) else value
 
 
 # ------------------------------------------------------------------------------------------------------ the Python key

@@ -62,7 +62,8 @@ def adopt(y: Any, cls: type[S]) -> S:
         from tensorplay_core.tensor.dual import carry
 
         carry(y, s)
-    return s
+    made: S = s
+    return made
 
 
 def converted(result: Any, cls: type, given: Iterable[Any] = ()) -> Any:
@@ -77,7 +78,7 @@ def converted(result: Any, cls: type, given: Iterable[Any] = ()) -> Any:
         if isinstance(result, cls):
             return result
         stays = result._type.inference or any(value is result for value in given)
-        return Tensor.as_subclass(result, cls) if stays else adopt(result, cls)  # type: ignore[arg-type]
+        return Tensor.as_subclass(result, cls) if stays else adopt(result, cls)
     if isinstance(result, (tuple, list)):
         items = [converted(item, cls, given) for item in result]
         kind: Any = type(result)
