@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from tensorplay_core.autograd import methods as _bound  # noqa: F401  whose properties are named here
 from tensorplay_core.autograd.node import AccumulateGrad
 from tensorplay_core.dispatch import active
 from tensorplay_core.dispatch.tensor_type import TensorType, intern
