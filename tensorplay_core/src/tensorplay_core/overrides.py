@@ -99,7 +99,7 @@ def is_tensor_like(inp: Any) -> bool:
 
 
 def plain(tensor: Tensor) -> Tensor:
-    """Returns a plain tensor over the memory of a subclass's, without its gradient: for its ``__tensorplay_dispatch__``.
+    """Returns a plain tensor over the memory of a subclass's, without a gradient: for ``__tensorplay_dispatch__``.
 
     Example:
         >>> import tensorplay as tp

@@ -104,9 +104,8 @@ def _tell(mode: Bisect, output: Path | None, as_json: bool) -> None:
                 out.print(readable(out, f"  program  {written[number]} shows it"), markup=False, soft_wrap=True)
     skipped = sum(mode.skipped.values())
     unseen = f"; {plural(skipped, 'call')} not compared ({', '.join(sorted(+mode.skipped))})" if skipped else ""
-    ends = (
-        "stopped at the first finding" if mode.findings and not mode.goes_on else plural(len(mode.findings), "finding")
-    )
+    stopped = bool(mode.findings) and not mode.goes_on
+    ends = "stopped at the first finding" if stopped else plural(len(mode.findings), "finding")
     text = f"{plural(mode.compared, 'call')} on {mode.device.type} compared with {mode.against.type}{unseen}: {ends}"
     out.print(readable(out, text), markup=False, soft_wrap=True)
 

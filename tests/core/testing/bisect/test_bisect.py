@@ -1,4 +1,4 @@
-"""Bisect finds each of twelve planted faults, names its line, and writes a program that shows it; and finds no other."""
+"""Bisect finds each of twelve planted faults, names its line, writes a program that shows it, and finds no other."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tensorplay_core.types.device import Device
 
 
 def mapped(value: Any, into: Callable[[Any], Any]) -> Any:
-    """Returns arguments with what a function makes of each tensor in its place, those in tuples, lists and dicts too."""
+    """Returns arguments with what a function makes of each tensor in its place, also in lists and dicts."""
     if isinstance(value, TensorBase):
         return into(value)
     if isinstance(value, (tuple, list)):

@@ -48,11 +48,7 @@ def program(finding: Finding, path: Path) -> tuple[str, dict[str, Any]]:
         memory = one.memory()
         kind = f"dtype=tp.{one.dtype.name}, device=device"
         if memory.size > INLINE:
-            data[name] = (
-                one._replace(device=Device("cpu"))
-                .contiguous()
-                ._replace(host=memory, order=tuple(range(memory.ndim)))
-                .build()
+            data[name] = Laid(memory, one.dtype, Device("cpu"), tuple(range(memory.ndim))).build()
             )
             made = f'data["{name}"].to(device)'
         else:

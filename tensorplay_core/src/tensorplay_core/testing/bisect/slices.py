@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from tensorplay_core.dispatch.tensor_type import intern
@@ -162,7 +163,7 @@ def _smaller(call: Any) -> Iterator[Any]:
         yield each(call, Laid.contiguous)
     for size in sorted({n for one in known for n in one.host.shape if n > 1}, reverse=True):
         for start, stop in ((0, size // 2), (size // 2, size)):
-            yield each(call, lambda one, size=size, start=start, stop=stop: _halved(one, size, start, stop))
+            yield each(call, partial(_halved, size=size, start=start, stop=stop))
         for place, one in enumerate(known):  # dims of one size need not belong together
             for dim, n in enumerate(one.host.shape):
                 if n == size:
