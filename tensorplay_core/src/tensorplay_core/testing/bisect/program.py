@@ -49,7 +49,6 @@ def program(finding: Finding, path: Path) -> tuple[str, dict[str, Any]]:
         kind = f"dtype=tp.{one.dtype.name}, device=device"
         if memory.size > INLINE:
             data[name] = Laid(memory, one.dtype, Device("cpu"), tuple(range(memory.ndim))).build()
-            )
             made = f'data["{name}"].to(device)'
         else:
             made = f"tp.tensor({memory.ravel().tolist()}, {kind}).reshape({memory.shape})"
