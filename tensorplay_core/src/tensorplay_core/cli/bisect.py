@@ -96,12 +96,12 @@ def _tell(mode: Bisect, output: Path | None, as_json: bool) -> None:
     out = console()
     if mode.goes_on and mode.findings:
         _table(out, mode.findings)
-    else:
-        for number, finding in enumerate(mode.findings):
-            for line in finding.lines():
-                out.print(readable(out, line), markup=False, soft_wrap=True)
-            if number in written:
-                out.print(readable(out, f"  program  {written[number]} shows it"), markup=False, soft_wrap=True)
+    for number, finding in enumerate(mode.findings):
+        lines = [] if mode.goes_on else finding.lines()
+        if number in written:
+            lines.append(f"  written  {written[number]}, which shows it")
+        for line in lines:
+            out.print(readable(out, line), markup=False, soft_wrap=True)
     skipped = sum(mode.skipped.values())
     unseen = f"; {plural(skipped, 'call')} not compared ({', '.join(sorted(+mode.skipped))})" if skipped else ""
     stopped = bool(mode.findings) and not mode.goes_on
@@ -120,7 +120,9 @@ def _path(finding: Finding, output: Path | None, number: int) -> Path:
 def _table(out: Any, findings: list[Finding]) -> None:
     from rich.table import Table
 
-    table = Table("operator", "whose kernel", "program", "what is wrong", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    for name in ("operator", "whose kernel", "program", "what is wrong"):
+        table.add_column(name, overflow="fold")
     for finding in findings:
         kernel = finding.kernel
         whose = "none" if kernel is None else f"{kernel.distribution}\n{kernel.where}"

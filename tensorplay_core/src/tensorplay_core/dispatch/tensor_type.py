@@ -16,7 +16,7 @@ from tensorplay_core.dispatch import devices
 from tensorplay_core.dispatch.guarded_device import failed
 from tensorplay_core.dispatch.integers import integer_among
 from tensorplay_core.dispatch.key_set import KeySet
-from tensorplay_core.dispatch.keys import OFFSETS, DispatchKey
+from tensorplay_core.dispatch.keys import OFFSETS, PAGE, DispatchKey, backend_key
 from tensorplay_core.dispatch.wrapped import BATCHED, GRAD, WrapperAPI
 from tensorplay_core.errors import DTypeError, did_you_mean, fix
 from tensorplay_core.types import dtype as dt
@@ -25,8 +25,9 @@ from tensorplay_core.types.dtype import DType
 
 MARKS = ("subclass", "dispatch")
 """Wrappers that mark the tensors of a subclass of Tensor; what is computed from them has no mark at first."""
-DISPATCHING = ("dispatch", "fake")
-"""Wrappers of tensors whose class has a say at the Python key."""
+FAKE = "fake"
+DISPATCHING = ("dispatch", FAKE)
+"""Wrappers of tensors that somebody has a say about at the Python key: their class, or who made them without data."""
 
 
 class Unresolved(Exception):
@@ -76,7 +77,7 @@ class TensorType:
 
     def __init__(
         self,
-        entry: devices.DeviceEntry,
+        entry: devices.DeviceEntry | _Labelled,
         device: Device,
         dtype: DType,
         layout: str,
@@ -96,12 +97,12 @@ class TensorType:
         self.special = layout != "strided" or wrapper is not None
         self.attach(entry)
 
-    def attach(self, entry: devices.DeviceEntry) -> None:
+    def attach(self, entry: devices.DeviceEntry | _Labelled) -> None:
         """Takes over a device's API, and empties everything that was made with another."""
         self.several = entry.several
         self.api = entry.api_at(self.device.index)
         if self.wraps:
-            self.api = WrapperAPI(self.api)  # type: ignore[assignment]
+            self.api = WrapperAPI(self.api)
         self.mutable = self.api.mutable
         self.rebinds = not self.wraps and not (self.mutable and self.api.views)
         self.array_class = self.api.array_class
@@ -182,6 +183,19 @@ def running_on(type: str) -> Device:
     return device if device is not None and device.type == type else Device(type)
 
 
+class _Labelled:
+    """Stands for the entry of a device whose tensors are fake: the arrays are the meta device's, the keys its own."""
+
+    def __init__(self, type: str) -> None:
+        self.type, self.several = type, False
+        self.api: Any = devices.entry("meta").api
+        self.page, self.key = divmod(backend_key(type), PAGE)
+
+    def api_at(self, index: int | None) -> Any:
+        """Returns the meta device's API."""
+        return self.api
+
+
 _Key = tuple[Device, DType, str, bool, str | None]
 _types: dict[_Key, TensorType] = {}
 _slots: list[str] = []
@@ -206,13 +220,13 @@ def forget_slot(name: str) -> None:
                 known.__dict__[name] = unresolved
 
 
-def renew(entry: devices.DeviceEntry) -> None:
+def renew(entry: devices.DeviceEntry | _Labelled) -> None:
     """Gives the types of a device its API again: a backend that was loaded anew may have brought another object.
 
     Its dtypes may be others, too: what the promote rules give is found anew.
     """
     with lock:
-        mine = [known for known in _types.values() if known.device.type == entry.type]
+        mine = [known for known in _types.values() if known.device.type == entry.type and known.wrapper != FAKE]
         mine = [known for known in mine if known.api is not entry.api_at(known.device.index)]
         made: dict[_Key, TensorType] = {}
         for known in mine:
@@ -237,8 +251,8 @@ def intern(
     known = _types.get((device, dtype, layout, inference, wrapper))
     if known is not None and (known.native is not None or not devices.is_active(device.type)):
         return known
-    device = devices.normalize(device)
-    entry = devices.entry(device.type)
+    device = devices.labelled(device) if wrapper == FAKE else devices.normalize(device)
+    entry = _Labelled(device.type) if wrapper == FAKE else devices.entry(device.type)
     if dtype.name not in entry.api.dtypes:
         raise DTypeError(
             f"device {device.type!r} has no dtype {dtype.name}; it has {', '.join(entry.api.dtypes)}."
@@ -252,7 +266,7 @@ def intern(
         return self
 
 
-def _make(entry: devices.DeviceEntry, key: _Key, made: dict[_Key, TensorType]) -> TensorType:
+def _make(entry: devices.DeviceEntry | _Labelled, key: _Key, made: dict[_Key, TensorType]) -> TensorType:
     known = _types.get(key) or made.get(key)
     if known is not None:
         return known
@@ -261,7 +275,7 @@ def _make(entry: devices.DeviceEntry, key: _Key, made: dict[_Key, TensorType]) -
     return self
 
 
-def _relate(self: TensorType, entry: devices.DeviceEntry, made: dict[_Key, TensorType]) -> None:
+def _relate(self: TensorType, entry: devices.DeviceEntry | _Labelled, made: dict[_Key, TensorType]) -> None:
     """Tells a type what the promote rules give from it; types that are made for it go to ``made``."""
     dtype = self.dtype
     wrapper = None if self.wrapper in MARKS else self.wrapper

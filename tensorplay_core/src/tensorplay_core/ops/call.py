@@ -14,7 +14,16 @@ from typing import Any
 from tensorplay_core.dispatch import active, devices, fallbacks
 from tensorplay_core.dispatch.context import STATE, exclude
 from tensorplay_core.dispatch.key_set import KeySet
-from tensorplay_core.dispatch.keys import AUTOGRAD, BACKENDS, FAMILIES, OFFSETS, PAGE, DispatchKey, family_of
+from tensorplay_core.dispatch.keys import (
+    AUTOGRAD,
+    BACKENDS,
+    FAMILIES,
+    OFFSETS,
+    PAGE,
+    DispatchKey,
+    backend_key,
+    family_of,
+)
 from tensorplay_core.dispatch.misses import kernel_missing, make_active
 from tensorplay_core.dispatch.operator import Operator, Registration
 from tensorplay_core.dispatch.resolution import Step, composite_at, ended_at, resolve, takes, why_no_composite
@@ -32,6 +41,7 @@ ENDLESS = 16
 """How often one kernel may be running before a RecursionError is taken to be its own."""
 _AUTOCAST = FAMILIES["Autocast"]
 _BACKEND_STEPS = (1 << BACKENDS) - 1
+_PYTHON = 1 << DispatchKey.Python
 _composites: ContextVar[tuple[_Running, ...]] = ContextVar("tensorplay_composites", default=())
 
 
@@ -104,8 +114,10 @@ def key_set_of_call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any])
     else:
         named = next((v for v in (kwargs.get("device"), *args) if v.__class__ is Device), None)
         device = named or devices.default_device()
-        entry = devices.entry(device.type)
-        bits, page = 1 << entry.key | 1 << entry.key + OFFSETS["Autograd"], entry.page
+        if not (active.special and devices.fakes()):
+            devices.entry(device.type)
+        page, step = divmod(backend_key(device.type), PAGE)
+        bits = 1 << step | 1 << step + OFFSETS["Autograd"]
     return in_context(bits, page, device.type)
 
 
@@ -117,7 +129,7 @@ def in_context(bits: int, page: int, device_type: str) -> KeySet:
     if STATE.get().autocasts(device_type):
         bits |= (bits & _BACKEND_STEPS) << OFFSETS["Autocast"]
     if STATE.get().modes.operators:
-        bits |= 1 << DispatchKey.Python
+        bits |= _PYTHON
     return KeySet((bits | STATE.get().include) & ~STATE.get().exclude, page)
 
 
@@ -169,7 +181,8 @@ def run(op: Operator, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any
         answer = handlers.ask_for_operator(op, keys, args, kwargs)
         if answer is not UNASKED:
             return answer
-    if (step is None or step.slot == DispatchKey.Composite) and make_active(keys):  # its backend was not any more
+    maybe_gone = (step is None or step.slot == DispatchKey.Composite) and not keys.bits & _PYTHON  # a label may be all
+    if maybe_gone and make_active(keys):  # its backend was not any more
         step = resolve(op, keys)
     if step is None:
         step = fallbacks.step_on_host(op, keys, kwargs)

@@ -21,6 +21,8 @@ from tensorplay_core.tensor.overrides import UNASKED, handle, overriding
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 
 DISPATCH = "__tensorplay_dispatch__"
+run_fake: Callable[[Operator, tuple[Any, ...], dict[str, Any]], Any] | None = None
+"""Runs an operator on fake tensors; set by whoever makes such."""
 _ABOVE = AUTOGRAD | FAMILIES["Autocast"]
 
 
@@ -99,7 +101,7 @@ def ask_for_operator(op: Operator, keys: KeySet, args: tuple[Any, ...], kwargs: 
     state = STATE.get()
     modes = state.modes
     found = overriding_operators(args, kwargs)
-    if not modes.operators and not found:
+    if not modes.operators and not found and run_fake is None:
         return UNASKED
     if _decomposes(op, keys, modes):
         return UNASKED
@@ -111,11 +113,16 @@ def ask_for_operator(op: Operator, keys: KeySet, args: tuple[Any, ...], kwargs: 
             answer = modes.operators[i].__tensorplay_dispatch__(func, types, args, dict(kwargs))
         if answer is not NotImplemented:
             return _checked(op, modes.operators[i], answer)
+    if run_fake is not None and any(t._type.wrapper == "fake" for t in tensors_in(args, kwargs)):
+        with Scope(exclude=exclude, grad=False, modes=Modes(plain=True)):
+            return run_fake(op, args, kwargs)
     for tensor in found:
         with Scope(exclude=exclude, grad=False, modes=Modes((), modes.operators, plain=True)):
             answer = type(tensor).__tensorplay_dispatch__(func, types, args, dict(kwargs))
         if answer is not NotImplemented:
             return _checked(op, tensor, answer)
+    if not modes.operators and not found:
+        return UNASKED
     asked = [f"the mode {type(mode).__name__}" for mode in reversed(modes.operators)]
     asked += [kind.__name__ for kind in types]
     raise ArgumentError(

@@ -114,6 +114,8 @@ class DispatchMode(_Mode):
     """
 
     _place = "operators"
+    fakes = False
+    """Whether new tensors have no data here, so that a device is but a label, and no backend is loaded for it."""
 
     def __tensorplay_dispatch__(
         self,
