@@ -10,7 +10,7 @@ from tensorplay_core.autograd.engine import Pass, root_gradient
 from tensorplay_core.autograd.node import RETAINED, AccumulateGrad, Node, Output
 from tensorplay_core.dispatch import active
 from tensorplay_core.errors import ArgumentError, AutogradError, fix
-from tensorplay_core.tensor.overrides import overridable_members
+from tensorplay_core.tensor.overrides import UNASKED, ask, overridable_members
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, another, attributes, bind, like
 from tensorplay_core.tensor.version import alias, version_of
 from tensorplay_core.tensor.views import root_of
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     "data",
     "detach",
     "detach_",
-    "grad",
     "register_hook",
     "register_post_accumulate_grad_hook",
     "requires_grad_",
@@ -92,6 +91,10 @@ class AutogradMethods(TensorBase):
     @property
     def grad(self) -> Tensor | None:
         """The gradient that backward passes have accumulated; None before the first."""
+        if active.special or active.subclassed:
+            answer = ask(Tensor.__dict__["grad"].fget, (self,), {})
+            if answer is not UNASKED:
+                return answer  # type: ignore[no-any-return]
         return getattr(self, "_grad", None)
 
     @grad.setter
