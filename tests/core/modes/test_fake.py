@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 
 import pytest
 
@@ -140,6 +141,6 @@ def test_real_tensors_take_part_and_are_never_written_to():
 def test_fakes_are_copied():
     with tp.modes.FakeMode():
         x = tp.ones(2, device="cuda", requires_grad=True)
-    for made in (copy.copy(x), copy.deepcopy(x)):
+    for made in (copy.copy(x), copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
         assert tp.modes.is_fake(made)
         assert (made.shape, str(made.device), made.requires_grad) == ((2,), "cuda:0", True)

@@ -35,14 +35,14 @@ def bisect(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Find the kernel that is wrong: run SCRIPT, and each of its operators on two devices.
+    """Find the kernel of a device that is wrong.
 
     \b
       tensorplay bisect train.py --device vulkan
       tensorplay bisect train.py --device foo --against cuda --report
       tensorplay bisect train.py --device foo -- --epochs 3
 
-    The script runs with its default device set to --device. Every operator, forward and backward, is computed on
+    SCRIPT runs with its default device set to --device. Every operator, forward and backward, is computed on
     both devices from the same inputs; the first whose result leaves its error budget is named, with a program of ten
     lines that shows it. Exit code 1 where one was found, 2 where the script itself failed.
     """  # noqa: D301  the backslash is click's mark for lines that are not to be folded, so it has to be read

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tensorplay_core.dispatch.tensor_type import FAKE
 from tensorplay_core.errors import ArgumentError, ShapeError, fix
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops._generated_schemas_creation import EMPTY, FULL
@@ -220,6 +221,10 @@ class OperatorMethods(TensorBase):
             raise AutogradError(
                 "only leaves can be pickled: a computed tensor has a graph" + fix("pickle its .detach().")
             )
+        if self._type.wrapper == FAKE:
+            from tensorplay_core.ops.subclasses import rebuilt_fake
+
+            return rebuilt_fake, (self._array, self._type, self.requires_grad)
         host = self._array if self.is_meta else self._type.api.to_host(self._array)
         args = (host, self.dtype.name, str(self.device), self.requires_grad)
         if self.__class__ is Tensor:

@@ -22,7 +22,7 @@ from tensorplay_core.tensor.overrides import (
     handler_of,
     overridable,
 )
-from tensorplay_core.tensor.tensor import Tensor, TensorBase, bind
+from tensorplay_core.tensor.tensor import Tensor, TensorBase, bind, wrap
 from tensorplay_core.tensor.version import alias
 
 S = TypeVar("S", bound=Tensor)
@@ -78,7 +78,7 @@ def converted(result: Any, cls: type, given: Iterable[Any] = ()) -> Any:
     if isinstance(result, TensorBase):
         if isinstance(result, cls):
             return result
-        stays = result._type.inference or any(value is result for value in given)
+        stays = any(value is result for value in given)
         return Tensor.as_subclass(result, cls) if stays else adopt(result, cls)
     if isinstance(result, (tuple, list)):
         items = [converted(item, cls, given) for item in result]
@@ -174,6 +174,12 @@ for _name in ("item", "numpy", "tolist"):  # of the class below, which knows no 
     setattr(Tensor, _name, overridable(getattr(TensorBase, _name)))
 _PLAIN_RESULTS: frozenset[Any] = frozenset(Tensor.__dict__[name].fget for name in ("grad", "_base"))
 """Functions that give a tensor there is already, of whatever class it is, as in PyTorch."""
+
+
+def rebuilt_fake(array: Any, type: TensorType, requires_grad: bool) -> Tensor:
+    """Returns a tensor without data that was pickled."""
+    made = wrap(array, type)
+    return made.requires_grad_() if requires_grad else made
 
 
 def rebuilt(cls: type, make: Callable[..., Tensor], args: tuple[Any, ...], state: dict[str, Any]) -> Any:

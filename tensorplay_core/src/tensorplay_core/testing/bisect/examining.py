@@ -82,6 +82,7 @@ def examine(
     against: Device,
     factor: float,
     run: Callable[..., Any] = run_below,
+    before: tuple[Any, Any] | None = None,
 ) -> Examined:
     """Runs a call on both devices and compares.
 
@@ -93,11 +94,12 @@ def examine(
         against: the one that is trusted.
         factor: what error budgets are multiplied by.
         run: runs it on the first.
+        before: the arguments as copies on the second, where there are some.
 
     Raises:
         Exception: what the first device raises, where the other raises too, or where it only lacks a kernel.
     """
-    there, there_kwargs = on(against, (args, kwargs), device.type)
+    there, there_kwargs = before or on(against, (args, kwargs), device.type)
     written = plan_of(op).written
     # what is written to there is a copy: the arguments as they were are needed for the comparison
     target, target_kwargs = on(against, (args, kwargs), device.type) if written else (there, there_kwargs)

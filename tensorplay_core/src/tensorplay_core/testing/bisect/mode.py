@@ -74,7 +74,7 @@ class Bisect(DispatchMode):
             self.skipped[op.display_name] += mine or "random" in op.tags
             return func(*args, **kwargs)
         before = on(self.against, (args, kwargs), self.device.type)
-        found = examine(op, args, kwargs, self.device, self.against, self.factor, self._run)
+        found = examine(op, args, kwargs, self.device, self.against, self.factor, self._run, before)
         self.compared += found.compared
         self._tell(op.display_name)
         if found.difference is None:
@@ -92,8 +92,7 @@ class Bisect(DispatchMode):
         finding = Finding(op, kernel, self.device, self.against, place, difference, None)
         if any(known.key == finding.key for known in self.findings):
             return
-        there = [*before]
-        call = laid((args, kwargs), there) if _alike((args, kwargs), there) else ((), {})
+        call = laid((args, kwargs), before)
 
         def again(call: Any) -> Difference | None:
             one_args, one_kwargs = built(call)
@@ -125,10 +124,6 @@ class Bisect(DispatchMode):
         if self._say is not None and time.monotonic() - self._said > PATIENCE:
             self._said = time.monotonic()
             self._say(f"bisect: {self.compared} calls compared, now {name}")
-
-
-def _alike(args: Any, copies: Any) -> bool:
-    return len(tensors_of(args)) == len(tensors_of(copies))
 
 
 def progress(text: str) -> None:
