@@ -105,7 +105,7 @@ def _as_item(item: Any) -> Any:
             f"index: an index tensor is of an integer dtype or bool, not {index.dtype.name}"
             + fix("convert it: .to(tp.int64), or compare it for a mask.")
         )
-    if not index._array.shape and index.dtype.is_integral and not index.is_meta and index._type.wrapper is None:
+    if not index._array.shape and index.dtype.is_integral and not index.is_meta and not index._type.wraps:
         return int(index.item())  # selects, as in PyTorch: the result is a view
     return index
 
