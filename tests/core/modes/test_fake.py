@@ -138,6 +138,19 @@ def test_real_tensors_take_part_and_are_never_written_to():
     assert not tp.modes.is_fake(x * 2)
 
 
+class Named(tp.Tensor):
+    pass
+
+
+def test_a_subclass_can_be_fake():
+    with tp.modes.FakeMode():
+        x = tp.ones(2, 3, device="cuda").as_subclass(Named)
+        y = (x * 2).sum(0)
+    assert type(y) is Named
+    assert tp.modes.is_fake(y)
+    assert (y.shape, str(y.device)) == ((3,), "cuda:0")
+
+
 def test_fakes_are_copied():
     with tp.modes.FakeMode():
         x = tp.ones(2, device="cuda", requires_grad=True)

@@ -136,7 +136,9 @@ def overriding_operators(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[
     found: list[Any] = []
     for tensor in tensors_in(args, kwargs):
         cls = type(tensor)
-        if tensor._type.wrapper in DISPATCHING and cls is not Tensor and all(type(other) is not cls for other in found):
+        if tensor._type.wrapper not in DISPATCHING or not hasattr(cls, DISPATCH):
+            continue
+        if all(type(other) is not cls for other in found):
             place = next((i for i, other in enumerate(found) if issubclass(cls, type(other))), len(found))
             found.insert(place, tensor)
     return found
