@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,7 +35,34 @@ def test_mixed_precision_learns_what_float32_does() -> None:
     assert single >= 95 and all(abs(half - single) <= 0.6 for half in halves)
 
 
+def test_modes_count_what_paper_says() -> None:
+    """The operations of a training step, counted, on paper and without data, are one number."""
+    said = run("modes.py")
+    batch, first, second, last = 50, 8 * 8 * 16 * 9, 4 * 4 * 32 * 16 * 9, 128 * 10
+    forward, backward = 2 * batch * (first + second + last), 2 * batch * (first + 2 * second + 2 * last)
+    row = re.search(r"^all +(\d+) +(\d+) +(\d+)$", said, re.MULTILINE)
+    assert row is not None
+    assert tuple(map(int, row.groups())) == (forward, backward, forward + backward)
+    assert f"operations counted there: {forward + backward}\n" in said
+    assert "convolution.default(float32[50,1,8,8] cpu, float32[16,1,3,3] cpu" in said
+    assert "tensor(..., device='cuda:0', size=(16, 1, 3, 3))" in said
+
+
+def test_bisect_says_what_its_page_shows(tmp_path: Path) -> None:
+    """The page's command, in a copy of the folder: the same words, and a program that shows the fault."""
+    folder = shutil.copytree(EXAMPLES / "bisect", tmp_path / "bisect", ignore=shutil.ignore_patterns("__pycache__"))
+    page = (EXAMPLES.parent / "docs" / "bisect.md").read_text(encoding="utf-8")
+    found = re.search(r"\$ tensorplay (bisect train.py --device loopback)\n(.*?)```", page, re.S)
+    assert found is not None
+    command = [sys.executable, "-m", "tensorplay", *found[1].split()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout == found[2].replace("examples/bisect/", f"{folder}/")
+    shows = subprocess.run([sys.executable, "bisect_gelu_loopback.py"], capture_output=True, text=True, cwd=folder)
+    assert "AssertionError: Tensor-likes are not close!" in shows.stderr
+
+
 def test_every_example_has_a_test() -> None:
     """The folders' are test_custom_op_example.py and tests/examples/programs."""
-    known = {"custom_op", "mixed_precision.py", "programs", "train_digits.py"}
+    known = {"bisect", "custom_op", "mixed_precision.py", "modes.py", "programs", "train_digits.py"}
     assert {path.name for path in EXAMPLES.iterdir()} == known

@@ -121,6 +121,9 @@ NAMES = (*__all__, *errors.__all__, *functions.__all__)
 """Everything public; a list of its own, because a type checker reads ``__all__`` only where it is written out."""
 
 LAZY = {
+    "DispatchMode": "tensorplay_core.tensor.modes",
+    "modes": "tensorplay_core.modes",
+    "overrides": "tensorplay_core.overrides",
     "Generator": "tensorplay_core.ops.generators",
     "asarray": "tensorplay_core.ops.exchange",
     "from_dlpack": "tensorplay_core.ops.exchange",
@@ -146,7 +149,7 @@ LAZY = {
     "vmap": "tensorplay_core.vmap",
     "func": "tensorplay_core.func",
 }
-_MODULES = ("accelerator", "amp", "backends", "func", "profiler", "testing", "utils")
+_MODULES = ("accelerator", "amp", "backends", "func", "modes", "overrides", "profiler", "testing", "utils")
 
 
 def __getattr__(name: str) -> Any:

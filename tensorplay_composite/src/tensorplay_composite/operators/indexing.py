@@ -115,7 +115,7 @@ def masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     wanted = int(F.max(every_element(number)).item()) if flat.shape[0] else 0
     if source.numel() < wanted:
         raise ShapeError(f"masked_scatter: mask is true {wanted} times, and source has {source.numel()} elements")
-    if mask._type.wrapper is not None:  # another number for each element of a batch
+    if mask._type.wraps:  # another number for each element of a batch
         if not source.numel() or not flat.shape[0]:
             return _spread(self, shape).clone()
         taken = F.index(source.reshape(-1), [F.clamp(number - 1, 0, source.numel() - 1)])

@@ -9,6 +9,7 @@ from tensorplay_core.autograd.engine import Pass, root_gradient
 from tensorplay_core.autograd.node import GradientEdge, Node
 from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.errors import ArgumentError, AutogradError, ValueRangeError, fix
+from tensorplay_core.tensor.overrides import overridable
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
 
 Tensors = Tensor | GradientEdge | Sequence[Tensor | GradientEdge]
@@ -63,6 +64,7 @@ def _nodes_of(inputs: tuple[Tensor, ...]) -> list[Node]:
     return nodes
 
 
+@overridable
 def backward(
     tensors: Tensors,
     grad_tensors: Tensors | Sequence[Tensor | None] | None = None,
@@ -138,6 +140,7 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> dict[str, Tensor | None]: ...
+@overridable
 def grad(
     outputs: Tensors,
     inputs: Tensors | Mapping[str, Tensor],

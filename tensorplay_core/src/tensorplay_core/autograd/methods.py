@@ -10,8 +10,9 @@ from tensorplay_core.autograd.engine import Pass, root_gradient
 from tensorplay_core.autograd.node import RETAINED, AccumulateGrad, Node, Output
 from tensorplay_core.dispatch import active
 from tensorplay_core.errors import ArgumentError, AutogradError, fix
-from tensorplay_core.tensor.tensor import Tensor, TensorBase, another, bind, wrap
-from tensorplay_core.tensor.version import version_of
+from tensorplay_core.tensor.overrides import UNASKED, ask, overridable_members
+from tensorplay_core.tensor.tensor import Tensor, TensorBase, another, attributes, bind, like
+from tensorplay_core.tensor.version import alias, version_of
 from tensorplay_core.tensor.views import root_of
 
 if TYPE_CHECKING:
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
 
 
 @bind
+@overridable_members(
+    "_base",
+    "backward",
+    "data",
+    "detach",
+    "detach_",
+    "register_hook",
+    "register_post_accumulate_grad_hook",
+    "requires_grad_",
+    "retain_grad",
+)
 class AutogradMethods(TensorBase):
     """Bound to :class:`Tensor`; see the module."""
 
@@ -79,6 +91,10 @@ class AutogradMethods(TensorBase):
     @property
     def grad(self) -> Tensor | None:
         """The gradient that backward passes have accumulated; None before the first."""
+        if active.special or active.subclassed:
+            answer = ask(Tensor.__dict__["grad"].fget, (self,), {})
+            if answer is not UNASKED:
+                return answer  # type: ignore[no-any-return]
         return getattr(self, "_grad", None)
 
     @grad.setter
@@ -215,7 +231,7 @@ class AutogradMethods(TensorBase):
     def detach(self) -> Tensor:
         """Returns a tensor of the same memory that requires no grad; writes to it are seen by version checks."""
         result = another(self)
-        if self._type.wrapper is not None:  # no gradient passes at any level
+        if self._type.wraps:  # no gradient passes at any level
             result._array = self._array.like(self._array.tensor.detach())
         return result
 
@@ -284,17 +300,26 @@ class AutogradMethods(TensorBase):
             )
         if (known := memo.get(id(self))) is not None:
             return known  # type: ignore[no-any-return]
-        result = wrap(self._type.api.copy(self._array), self._type)
+        result = like(self, self._type.api.copy(self._array))
+        memo[id(self)] = result
         if self._node is not None:
             result._node = AccumulateGrad(result)
         if self.grad is not None:
             result._grad = self.grad.__deepcopy__(memo)
-        memo[id(self)] = result
+        if self.__class__ is not Tensor:
+            from copy import deepcopy
+
+            for name, value in attributes(self).items():
+                setattr(result, name, deepcopy(value, memo))
         return result
 
     def __copy__(self) -> Tensor:
         """Returns another tensor over the same memory; a leaf again when this one requires grad."""
-        result = self.detach()
+        result = like(self, self._array)
+        alias(self, result)
+        if self.__class__ is not Tensor:
+            for name, value in attributes(self).items():
+                setattr(result, name, value)
         if self._node is not None:
             result._node = AccumulateGrad(result)
         return result

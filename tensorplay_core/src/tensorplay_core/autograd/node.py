@@ -289,7 +289,7 @@ def save(tensor: Any, of: Node | None = None) -> Saved | None:
     if cell is None:
         cell = tensor._version = [0, False]
     node = tensor._node if of is None else None  # the edge of its own result is made when it is unpacked: no cycle
-    saved: Saved = (tensor._array, tensor._type, node, cell, cell[0])
+    saved: Saved = (tensor._array, tensor._type.unwrapped, node, cell, cell[0])
     if active.special:
         if STATE.get().packing.__class__ is tuple:
             from tensorplay_core.autograd.saved import pack

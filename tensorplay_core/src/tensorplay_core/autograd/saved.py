@@ -74,18 +74,19 @@ class Packed:
         return tensor._array, cell
 
 
-def _is_number(tensor: TensorBase) -> bool:
+def is_number(tensor: TensorBase) -> bool:
     """Whether a tensor is a Python number that a call was given; its type keeps those."""
     if tensor._array.shape or tensor._node is not None or tensor.is_meta:
         return False
-    value, type = tensor.item(), tensor._type
+    type = tensor._type
+    value = type.api.to_list(tensor._array)  # item() would ask whoever has a say in calls
     known: tuple[dict[Any, Any], ...] = (type.ints, type.floats)
     return any(numbers.get(key) is tensor for numbers in known for key in (value, repr(value)))
 
 
 def pack(tensor: Any, node: Node | None) -> Saved:
     """Returns what a node keeps of a tensor while hooks are open."""
-    if _is_number(tensor):
+    if is_number(tensor):
         return (tensor._array, tensor._type, node, version_of(tensor), 0)
     hooks = STATE.get().packing
     assert isinstance(hooks, tuple)

@@ -59,6 +59,8 @@ def rebase(tensor: TensorBase) -> None:
 
     The root of the views gets a node of its own; every view is stale then, the one that was written to as well.
     """
+    if not tensor._type.dtype.is_inexact:  # integers have no gradient, whatever they were written from
+        return
     path = path_of(tensor)
     if path:
         root = path[0].base

@@ -10,6 +10,7 @@ import click
 
 from tensorplay_core import __version__
 from tensorplay_core.cli.backends import backends
+from tensorplay_core.cli.bisect import bisect
 from tensorplay_core.cli.codegen import codegen
 from tensorplay_core.cli.common import Group
 from tensorplay_core.cli.demo import demo
@@ -26,7 +27,7 @@ def main() -> None:
     """
 
 
-for _command in (backends, ops, explain, codegen, demo):
+for _command in (backends, ops, explain, bisect, codegen, demo):
     main.add_command(_command)
 
 __all__ = ["main"]

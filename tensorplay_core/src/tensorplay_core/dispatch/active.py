@@ -18,6 +18,8 @@ grad_off = 0
 """States without gradients; a call with a node then reads the context state, and stays fast."""
 inference = 0
 """States of inference mode; every call then reads the context state, and stays fast."""
+subclassed = False
+"""Whether a subclass of Tensor exists whose handler has a say in calls; its tensors have special types."""
 levels = 0
 """Open levels of forward mode, which ``special`` counts too."""
 

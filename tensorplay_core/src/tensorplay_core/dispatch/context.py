@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from tensorplay_core.dispatch import active
 from tensorplay_core.dispatch.keys import AUTOGRAD, FAMILIES
@@ -21,6 +21,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tensorplay_core.types.dtype import DType
+
+
+class Modes(NamedTuple):
+    """Whose handlers see calls here.
+
+    Attributes:
+        functions: the open modes of public functions, the innermost last.
+        operators: the open modes of operators, which the Python key serves, the innermost last.
+        plain: subclasses of Tensor have no say.
+        off: modes of functions have none either.
+    """
+
+    functions: tuple[Any, ...] = ()
+    operators: tuple[Any, ...] = ()
+    plain: bool = False
+    off: bool = False
+
+
+NO_MODES = Modes()
 
 
 class State:
@@ -35,6 +54,7 @@ class State:
             off everywhere.
         probe: called around every step of a call when a profiler is open, else None.
         packing: the hooks ``(pack, unpack)`` for what nodes save; a message where such hooks are refused, None without.
+        modes: whose handlers see calls.
         beneath: the state that the scope was entered in; None for the default.
         left: whether the scope was left while another one, entered later, was still open.
         floating: set by a mere call (``set_grad_enabled``), so that leaving an enclosing scope ends it too.
@@ -51,6 +71,7 @@ class State:
         "include",
         "inference",
         "left",
+        "modes",
         "packing",
         "probe",
         "settled",
@@ -65,6 +86,7 @@ class State:
         probe: Callable[..., Any] | None = None,
         autocast: Mapping[str, DType] | None = None,
         packing: tuple[Callable[..., Any], Callable[..., Any]] | str | None = None,
+        modes: Modes = NO_MODES,
     ) -> None:
         """See the class."""
         self.include = include
@@ -74,6 +96,7 @@ class State:
         self.probe = probe
         self.autocast = autocast
         self.packing = packing
+        self.modes = modes
         self.beneath: State | None = None
         self.left = False
         self.floating = False
@@ -91,6 +114,7 @@ class State:
             get("probe", self.probe),
             get("autocast", self.autocast),
             get("packing", self.packing),
+            get("modes", self.modes),
         )
 
     def autocasts(self, device_type: str) -> bool:
@@ -101,7 +125,7 @@ class State:
         """Counts in :mod:`active` for as long as anything refers to this state: a scope, or a task that copied it."""
         self.beneath = beneath
         special = bool(self.include or self.exclude & ~AUTOGRAD or self.autocast) or self.probe is not None
-        special = special or self.packing.__class__ is tuple
+        special = special or self.packing.__class__ is tuple or bool(self.modes.functions or self.modes.operators)
         self._holds = (special, not self.grad, self.inference)
         active.add(self._holds, 1)
 
@@ -125,7 +149,7 @@ class State:
         return hash((self.include, self.exclude, self.grad, self.inference))
 
 
-_FIELDS = ("autocast", "exclude", "grad", "include", "inference", "packing", "probe")
+_FIELDS = ("autocast", "exclude", "grad", "include", "inference", "modes", "packing", "probe")
 _DEFAULT = State()
 STATE: ContextVar[State] = ContextVar("tensorplay_state", default=_DEFAULT)
 

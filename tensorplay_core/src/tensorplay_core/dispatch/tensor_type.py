@@ -16,12 +16,18 @@ from tensorplay_core.dispatch import devices
 from tensorplay_core.dispatch.guarded_device import failed
 from tensorplay_core.dispatch.integers import integer_among
 from tensorplay_core.dispatch.key_set import KeySet
-from tensorplay_core.dispatch.keys import OFFSETS, DispatchKey
-from tensorplay_core.dispatch.wrapped import WrapperAPI
+from tensorplay_core.dispatch.keys import OFFSETS, PAGE, DispatchKey, backend_key
+from tensorplay_core.dispatch.wrapped import BATCHED, GRAD, WrapperAPI
 from tensorplay_core.errors import DTypeError, did_you_mean, fix
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import DType
+
+MARKS = ("subclass", "dispatch")
+"""Wrappers that mark the tensors of a subclass of Tensor; what is computed from them has no mark at first."""
+FAKE = "fake"
+DISPATCHING = ("dispatch", FAKE)
+"""Wrappers of tensors that somebody has a say about at the Python key: their class, or who made them without data."""
 
 
 class Unresolved(Exception):
@@ -44,8 +50,10 @@ class TensorType:
         rebinds: a write to a tensor gives it, and its views, other arrays: theirs cannot be written to or share memory.
         native: the backend's native dtype.
         is_complex: whether the dtype is complex.
+        wraps: the array of such a tensor is another tensor, of a transform's level.
         special: calls with this type always take the slow path (sparse and wrapper tensors).
-        plain: the type outside inference mode; itself unless it is an inference type.
+        plain: the type outside inference mode; itself unless it is an inference type, or a subclass's.
+        unwrapped: the type without the mark of a subclass of Tensor, which is what its results have; else itself.
         inference_twin: the type of the same tensor in inference mode.
         same_type, bool_type, float_type, sum_type, index_type, real_type: what the promote rules give from it; None at
             run time where the device lacks the dtype, and then no slot is filled that would read it.
@@ -59,6 +67,7 @@ class TensorType:
     index_type: TensorType
     real_type: TensorType
     plain: TensorType
+    unwrapped: TensorType
     inference_twin: TensorType
 
     if TYPE_CHECKING:
@@ -68,7 +77,7 @@ class TensorType:
 
     def __init__(
         self,
-        entry: devices.DeviceEntry,
+        entry: devices.DeviceEntry | _Labelled,
         device: Device,
         dtype: DType,
         layout: str,
@@ -81,20 +90,21 @@ class TensorType:
         self.layout = layout
         self.inference = inference
         self.wrapper = wrapper
+        self.wraps = wrapper in (BATCHED, GRAD)
         self.page = entry.page
         self.key = int(DispatchKey.Sparse) if layout == "sparse" else entry.key
         self.is_complex = dtype.is_complex
         self.special = layout != "strided" or wrapper is not None
         self.attach(entry)
 
-    def attach(self, entry: devices.DeviceEntry) -> None:
+    def attach(self, entry: devices.DeviceEntry | _Labelled) -> None:
         """Takes over a device's API, and empties everything that was made with another."""
         self.several = entry.several
         self.api = entry.api_at(self.device.index)
-        if self.wrapper is not None:
-            self.api = WrapperAPI(self.api)  # type: ignore[assignment]
+        if self.wraps:
+            self.api = WrapperAPI(self.api)
         self.mutable = self.api.mutable
-        self.rebinds = self.wrapper is None and not (self.mutable and self.api.views)
+        self.rebinds = not self.wraps and not (self.mutable and self.api.views)
         self.array_class = self.api.array_class
         self.as_array = self.api.as_array
         self.native = self.api.dtypes.get(self.dtype.name)
@@ -115,13 +125,17 @@ class TensorType:
     def key_bits(self) -> int:
         """The bitmap of :attr:`key_set`."""
         bits = 1 << self.key
+        if self.wrapper in DISPATCHING:
+            bits |= 1 << DispatchKey.Python
         if self.wrapper == "batched":
             return bits | 1 << self.key + OFFSETS["Vmap"]
         return bits if self.inference else bits | 1 << self.key + OFFSETS["Autograd"]
 
     def with_dtype(self, dtype: DType) -> TensorType:
         """Returns the type that differs in dtype alone."""
-        return self if dtype is self.dtype else intern(self.device, dtype, self.layout, self.inference, self.wrapper)
+        if dtype is self.dtype:
+            return self.unwrapped
+        return intern(self.device, dtype, self.layout, self.inference, self.unwrapped.wrapper)
 
     def __repr__(self) -> str:
         """Describes the type."""
@@ -169,6 +183,19 @@ def running_on(type: str) -> Device:
     return device if device is not None and device.type == type else Device(type)
 
 
+class _Labelled:
+    """Stands for the entry of a device whose tensors are fake: the arrays are the meta device's, the keys its own."""
+
+    def __init__(self, type: str) -> None:
+        self.type, self.several = type, False
+        self.api: Any = devices.entry("meta").api
+        self.page, self.key = divmod(backend_key(type), PAGE)
+
+    def api_at(self, index: int | None) -> Any:
+        """Returns the meta device's API."""
+        return self.api
+
+
 _Key = tuple[Device, DType, str, bool, str | None]
 _types: dict[_Key, TensorType] = {}
 _slots: list[str] = []
@@ -193,13 +220,13 @@ def forget_slot(name: str) -> None:
                 known.__dict__[name] = unresolved
 
 
-def renew(entry: devices.DeviceEntry) -> None:
+def renew(entry: devices.DeviceEntry | _Labelled) -> None:
     """Gives the types of a device its API again: a backend that was loaded anew may have brought another object.
 
     Its dtypes may be others, too: what the promote rules give is found anew.
     """
     with lock:
-        mine = [known for known in _types.values() if known.device.type == entry.type]
+        mine = [known for known in _types.values() if known.device.type == entry.type and known.wrapper != FAKE]
         mine = [known for known in mine if known.api is not entry.api_at(known.device.index)]
         made: dict[_Key, TensorType] = {}
         for known in mine:
@@ -224,8 +251,8 @@ def intern(
     known = _types.get((device, dtype, layout, inference, wrapper))
     if known is not None and (known.native is not None or not devices.is_active(device.type)):
         return known
-    device = devices.normalize(device)
-    entry = devices.entry(device.type)
+    device = devices.labelled(device) if wrapper == FAKE else devices.normalize(device)
+    entry = _Labelled(device.type) if wrapper == FAKE else devices.entry(device.type)
     if dtype.name not in entry.api.dtypes:
         raise DTypeError(
             f"device {device.type!r} has no dtype {dtype.name}; it has {', '.join(entry.api.dtypes)}."
@@ -239,7 +266,7 @@ def intern(
         return self
 
 
-def _make(entry: devices.DeviceEntry, key: _Key, made: dict[_Key, TensorType]) -> TensorType:
+def _make(entry: devices.DeviceEntry | _Labelled, key: _Key, made: dict[_Key, TensorType]) -> TensorType:
     known = _types.get(key) or made.get(key)
     if known is not None:
         return known
@@ -248,15 +275,17 @@ def _make(entry: devices.DeviceEntry, key: _Key, made: dict[_Key, TensorType]) -
     return self
 
 
-def _relate(self: TensorType, entry: devices.DeviceEntry, made: dict[_Key, TensorType]) -> None:
+def _relate(self: TensorType, entry: devices.DeviceEntry | _Labelled, made: dict[_Key, TensorType]) -> None:
     """Tells a type what the promote rules give from it; types that are made for it go to ``made``."""
     dtype = self.dtype
+    wrapper = None if self.wrapper in MARKS else self.wrapper
 
     def related(dtype: DType, inference: bool = False) -> Any:
         if dtype.name not in entry.api.dtypes:
             return None
-        return _make(entry, (self.device, dtype, self.layout, inference, self.wrapper), made)
+        return _make(entry, (self.device, dtype, self.layout, inference, wrapper), made)
 
+    self.unwrapped = related(dtype, self.inference)
     self.plain = self.same_type = related(dtype)
     self.inference_twin = related(dtype, True)
     self.bool_type = related(dt.bool_)

@@ -221,7 +221,7 @@ def levels_in(tensors: Any) -> Level | None:
     """
     highest: Level | None = None
     for tensor in tensors:
-        if tensor._type.wrapper is not None:
+        if tensor._type.wraps:
             level: Level = tensor._array.level
             level.check_open()
             if highest is None or level.number > highest.number:

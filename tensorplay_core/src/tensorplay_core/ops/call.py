@@ -14,14 +14,24 @@ from typing import Any
 from tensorplay_core.dispatch import active, devices, fallbacks
 from tensorplay_core.dispatch.context import STATE, exclude
 from tensorplay_core.dispatch.key_set import KeySet
-from tensorplay_core.dispatch.keys import AUTOGRAD, BACKENDS, FAMILIES, OFFSETS, PAGE, DispatchKey, family_of
+from tensorplay_core.dispatch.keys import (
+    AUTOGRAD,
+    BACKENDS,
+    FAMILIES,
+    OFFSETS,
+    PAGE,
+    DispatchKey,
+    backend_key,
+    family_of,
+)
 from tensorplay_core.dispatch.misses import kernel_missing, make_active
 from tensorplay_core.dispatch.operator import Operator, Registration
 from tensorplay_core.dispatch.resolution import Step, composite_at, ended_at, resolve, takes, why_no_composite
 from tensorplay_core.dispatch.wrapped import INNERMOST, Within, levels_in
-from tensorplay_core.errors import AutocastError, DeviceMismatch, fix
-from tensorplay_core.ops import kernels, slots, typing_rules
+from tensorplay_core.errors import ArgumentError, AutocastError, DeviceMismatch, fix
+from tensorplay_core.ops import handlers, kernels, slots, typing_rules
 from tensorplay_core.ops.arguments import normalise, plan_of, tensors_in
+from tensorplay_core.tensor.overrides import UNASKED
 from tensorplay_core.tensor.tensor import TensorBase
 from tensorplay_core.tensor.views import count
 from tensorplay_core.types.device import Device
@@ -31,6 +41,7 @@ ENDLESS = 16
 """How often one kernel may be running before a RecursionError is taken to be its own."""
 _AUTOCAST = FAMILIES["Autocast"]
 _BACKEND_STEPS = (1 << BACKENDS) - 1
+_PYTHON = 1 << DispatchKey.Python
 _composites: ContextVar[tuple[_Running, ...]] = ContextVar("tensorplay_composites", default=())
 
 
@@ -46,7 +57,17 @@ def call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any] | None = No
     Raises:
         TensorPlayError: with the operator's name, what is wrong, and the remedy.
     """
-    positional, keywords = normalise(op, args, kwargs or {})
+    if active.special or active.subclassed:
+        answer = handlers.ask_for_function(op, args, kwargs or {}, out)
+        if answer is not UNASKED:
+            return answer
+    try:
+        positional, keywords = normalise(op, args, kwargs or {})
+    except ArgumentError:
+        answer = handlers.ask_strangers(op, args, kwargs or {}, out)
+        if answer is UNASKED:
+            raise
+        return answer
     positional = typing_rules.scalars_to_tensors(op, positional)
     if out is not None:
         if active.levels:
@@ -86,15 +107,17 @@ def key_set_of_call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any])
                 raise _mismatch(op, args, kwargs)
         bits, page, device = 0, first.page, first.device
         if level is not None:  # the highest is interpreted, and what lies below it comes to its turn
-            types = [t._type for t in tensors if t._type.wrapper is not None and t._array.level is level]
+            types = [t._type for t in tensors if t._type.wraps and t._array.level is level]
         for type in types:
             if type.page == page:
                 bits |= type.key_bits
     else:
         named = next((v for v in (kwargs.get("device"), *args) if v.__class__ is Device), None)
         device = named or devices.default_device()
-        entry = devices.entry(device.type)
-        bits, page = 1 << entry.key | 1 << entry.key + OFFSETS["Autograd"], entry.page
+        if not (active.special and devices.fakes()):
+            devices.entry(device.type)
+        page, step = divmod(backend_key(device.type), PAGE)
+        bits = 1 << step | 1 << step + OFFSETS["Autograd"]
     return in_context(bits, page, device.type)
 
 
@@ -105,6 +128,8 @@ def in_context(bits: int, page: int, device_type: str) -> KeySet:
     """
     if STATE.get().autocasts(device_type):
         bits |= (bits & _BACKEND_STEPS) << OFFSETS["Autocast"]
+    if STATE.get().modes.operators:
+        bits |= _PYTHON
     return KeySet((bits | STATE.get().include) & ~STATE.get().exclude, page)
 
 
@@ -152,7 +177,12 @@ def run(op: Operator, keys: KeySet, args: tuple[Any, ...], kwargs: dict[str, Any
             from tensorplay_core.ops import levels  # when a transform first nests in another: most programs have none
 
             return levels.interpret(op, level, args, kwargs)
-    if (step is None or step.slot == DispatchKey.Composite) and make_active(keys):  # its backend was not any more
+    if keys.bits >> DispatchKey.Python == 1:  # it is the highest
+        answer = handlers.ask_for_operator(op, keys, args, kwargs)
+        if answer is not UNASKED:
+            return answer
+    maybe_gone = (step is None or step.slot == DispatchKey.Composite) and not keys.bits & _PYTHON  # a label may be all
+    if maybe_gone and make_active(keys):  # its backend was not any more
         step = resolve(op, keys)
     if step is None:
         step = fallbacks.step_on_host(op, keys, kwargs)

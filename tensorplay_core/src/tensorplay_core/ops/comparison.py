@@ -6,9 +6,11 @@ from tensorplay_core.errors import ArgumentError, fix
 from tensorplay_core.ops._generated_functional_pointwise import eq
 from tensorplay_core.ops._generated_schemas_logical import ISCLOSE
 from tensorplay_core.ops.call import call
+from tensorplay_core.tensor.overrides import overridable
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 
 
+@overridable
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Returns whether all elements of two tensors, which broadcast, are close: see :func:`isclose`.
 
@@ -29,6 +31,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
     return _all(call(ISCLOSE, (input, other, rtol, atol, equal_nan)))
 
 
+@overridable
 def equal(input: Tensor, other: Tensor) -> bool:
     """Returns whether two tensors have the same shape and equal elements; NaN equals nothing.
 

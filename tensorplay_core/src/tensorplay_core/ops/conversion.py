@@ -11,6 +11,7 @@ from tensorplay_core.ops._generated_schemas_creation import _TO_COPY
 from tensorplay_core.ops._generated_schemas_pointwise import CONJ
 from tensorplay_core.ops.call import call
 from tensorplay_core.tensor.meta_array import MetaArray, no_data
+from tensorplay_core.tensor.overrides import overridable
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import ALL, DType, as_dtype
@@ -19,6 +20,7 @@ DTYPES = frozenset(dtype.name for dtype in ALL)
 """Names that are no device's, so that ``x.to("float64")`` is told how to write a dtype."""
 
 
+@overridable
 def to(
     input: Tensor,
     *target: Any,
@@ -65,6 +67,7 @@ def to(
     return call(_TO_COPY, (input,), changes)  # type: ignore[no-any-return]
 
 
+@overridable
 def conj(input: Tensor) -> Tensor:
     """Returns the complex conjugate; a real tensor itself.
 

@@ -21,11 +21,13 @@ from tensorplay_core.ops._generated_schemas_convolution import (
     CONV3D_PADDING,
 )
 from tensorplay_core.ops.call import call
+from tensorplay_core.tensor.overrides import overridable
 from tensorplay_core.tensor.tensor import Tensor
 
 _ZEROS = [0]
 
 
+@overridable
 def conv1d(
     input: Tensor,
     weight: Tensor,
@@ -65,6 +67,7 @@ def conv1d(
     return _conv(1, CONV1D, CONV1D_PADDING, input, weight, bias, stride, padding, dilation, groups)
 
 
+@overridable
 def conv2d(
     input: Tensor,
     weight: Tensor,
@@ -105,6 +108,7 @@ def conv2d(
     return _conv(2, CONV2D, CONV2D_PADDING, input, weight, bias, stride, padding, dilation, groups)
 
 
+@overridable
 def conv3d(
     input: Tensor,
     weight: Tensor,

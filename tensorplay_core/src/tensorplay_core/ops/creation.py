@@ -26,7 +26,8 @@ from tensorplay_core.ops.call import call
 from tensorplay_core.ops.frontend import created
 from tensorplay_core.ops.shape_checks import as_ints
 from tensorplay_core.ops.typing_rules import check_fits
-from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
+from tensorplay_core.tensor.overrides import overridable, seen_by_modes
+from tensorplay_core.tensor.tensor import Tensor, TensorBase, another, wrap
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import DType, as_dtype
@@ -78,6 +79,7 @@ def _scan(data: Any, path: tuple[int, ...] = ()) -> tuple[tuple[int, ...], int, 
     return (), _KINDS[number.__class__], number
 
 
+@seen_by_modes
 def tensor(
     data: Any, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -103,10 +105,8 @@ def tensor(
     """
     if isinstance(data, TensorBase):
         place = device if device is not None else devices.chosen_device() or data.device
-        copy = data.detach().to(  # type: ignore[attr-defined]
-            dtype=data.dtype if dtype is None else dtype, device=place, copy=True
-        )
-        return copy.requires_grad_() if requires_grad else copy  # type: ignore[no-any-return]
+        copy = another(data).to(dtype=data.dtype if dtype is None else dtype, device=place, copy=True)
+        return copy.requires_grad_() if requires_grad else copy
     if hasattr(data, "__array_interface__") and getattr(data, "shape", ()) != ():
         place = devices.default_device() if device is None else device
         return from_numpy(data, copy=True, dtype=dtype, device=place, requires_grad=requires_grad)
@@ -131,6 +131,7 @@ def tensor(
     return _finish(array, type, requires_grad)
 
 
+@seen_by_modes
 def as_tensor(data: Any, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
     """Makes a tensor, sharing the memory of a tensor or NumPy array where dtype and device allow it.
 
@@ -144,6 +145,7 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Device | str | None
     return tensor(data, dtype=dtype, device=device)
 
 
+@seen_by_modes
 def from_numpy(
     ndarray: Any,
     *,
@@ -177,6 +179,7 @@ def from_numpy(
     return result.requires_grad_() if requires_grad else result
 
 
+@seen_by_modes
 def arange(
     start: Number,
     end: Number | None = None,
@@ -204,6 +207,7 @@ def arange(
     return created(ARANGE, tuple(numbers), {"dtype": dtype, "device": device}, requires_grad)
 
 
+@seen_by_modes
 def scalar_tensor(
     s: Number, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -219,6 +223,7 @@ def scalar_tensor(
     )
 
 
+@seen_by_modes
 def full(
     size: int | Sequence[int],
     fill_value: Number | Tensor,
@@ -247,6 +252,7 @@ def full(
     return created(FULL, (as_ints("full", size, "size"), value), {"dtype": dtype, "device": device}, requires_grad)
 
 
+@overridable
 def full_like(
     input: Tensor,
     fill_value: Number,
@@ -267,6 +273,7 @@ def full_like(
     )
 
 
+@overridable
 def zeros_like(
     input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -274,6 +281,7 @@ def zeros_like(
     return full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+@overridable
 def ones_like(
     input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -281,6 +289,7 @@ def ones_like(
     return full_like(input, 1, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+@overridable
 def empty_like(
     input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
 ) -> Tensor:

@@ -13,6 +13,7 @@ from tensorplay_core.dispatch import devices
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.tensor_type import intern
 from tensorplay_core.errors import ArgumentError, DeviceUnavailable, TensorPlayError, ValueRangeError, fix
+from tensorplay_core.tensor.overrides import seen_by_modes
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.device import Device
@@ -87,6 +88,7 @@ def _exportable(tensor: Any) -> Any:
     return tensor._array
 
 
+@seen_by_modes
 def from_dlpack(ext_tensor: Any, *, device: Device | str | None = None, copy: bool | None = None) -> Tensor:
     """Returns a tensor over the memory of another library's array, through DLPack.
 
@@ -137,6 +139,7 @@ def from_dlpack(ext_tensor: Any, *, device: Device | str | None = None, copy: bo
     return result if target == home else result.to(target)
 
 
+@seen_by_modes
 def asarray(
     obj: Any,
     *,
@@ -189,6 +192,7 @@ def _shares(obj: Any, result: Tensor) -> bool:
     return same and bool(result._type.api.may_alias(array, result._array))
 
 
+@seen_by_modes
 def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
     """Returns a tensor of one dim on the cpu, over the memory of a buffer of Python: a bytearray, an array, an mmap.
 

@@ -166,9 +166,7 @@ def owned(tangent: Tensor, tensor: Tensor, others: list[Tensor]) -> Tensor:
         tensor: what it is of.
         others: tangents that it must not share memory with.
     """
-    if (tensor._type.wrapper is not None or same_layout(tangent, tensor)) and not any(
-        _share(tangent, other) for other in others
-    ):
+    if (tensor._type.wraps or same_layout(tangent, tensor)) and not any(_share(tangent, other) for other in others):
         return tangent
     return laid_out_as(tensor, tangent)
 
@@ -232,7 +230,7 @@ def _as_they_were(level: Level, target: Tensor, args: tuple[Any, ...]) -> tuple[
 
 def write(level: Level, tensor: Tensor, tangent: Tensor) -> None:
     """Writes a tangent to where its tensor's is, so that views see it; a base without one gets zeros first."""
-    if tensor._type.wrapper is not None:
+    if tensor._type.wraps:
         with suspended():
             level.write(tensor, tangent)
         return

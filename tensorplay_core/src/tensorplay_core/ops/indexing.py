@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from tensorplay_core.dispatch import active
 from tensorplay_core.dispatch.integers import default_integer, has_dtype
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.tensor_type import TensorType
@@ -23,6 +24,7 @@ from tensorplay_core.ops.creation import tensor
 from tensorplay_core.ops.direct import unrecorded
 from tensorplay_core.ops.shape_checks import as_int
 from tensorplay_core.ops.typing_rules import holds, scalar_tensor
+from tensorplay_core.tensor.overrides import UNASKED, ask, overridable
 from tensorplay_core.tensor.tensor import Tensor, wrap
 from tensorplay_core.tensor.views import bump
 from tensorplay_core.types.device import Device
@@ -37,6 +39,7 @@ class StepError(DimError, ValueRangeError):
     """A slice that does not go forward: an IndexError like all wrong keys, and a ValueError as in PyTorch."""
 
 
+@overridable
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
     """Returns the places of the elements that are not zero, in C order.
 
@@ -102,7 +105,7 @@ def _as_item(item: Any) -> Any:
             f"index: an index tensor is of an integer dtype or bool, not {index.dtype.name}"
             + fix("convert it: .to(tp.int64), or compare it for a mask.")
         )
-    if not index._array.shape and index.dtype.is_integral and not index.is_meta and index._type.wrapper is None:
+    if not index._array.shape and index.dtype.is_integral and not index.is_meta and not index._type.wraps:
         return int(index.item())  # selects, as in PyTorch: the result is a view
     return index
 
@@ -209,6 +212,10 @@ def _on(device: Device, gathers: list[Tensor | None]) -> list[Tensor | None]:
 
 def _getitem(self: Tensor, key: Any) -> Tensor:
     """Returns ``self[key]``: a view unless an index tensor, list or mask takes part."""
+    if active.special or active.subclassed:
+        answer = ask(_getitem, (self, key), {}, among=_with_items(self, key))
+        if answer is not UNASKED:
+            return answer  # type: ignore[no-any-return]
     if key.__class__ is int:
         if not self._array.shape:
             raise DimError("index: a 0-d tensor cannot be indexed" + fix("use .item() for its value."))
@@ -218,6 +225,11 @@ def _getitem(self: Tensor, key: Any) -> Tensor:
     if gathers:
         return _gathered(x, gathers)
     return x if x is not self else view.slice(x, 0, None, None, 1) if x.ndim else view.reshape(x, ())
+
+
+def _with_items(self: Any, key: Any, *values: Any) -> tuple[Any, ...]:
+    """Returns where the tensors of an index are, for whoever asks their classes."""
+    return (self, *(key if isinstance(key, tuple) else (key,)), *values)
 
 
 def _gathered(x: Tensor, gathers: list[Tensor | None]) -> Tensor:
@@ -246,6 +258,10 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
         DTypeError: index tensors take part, and the value is a tensor of another dtype.
         AutogradError: the tensor is a leaf that requires grad, or a view of one.
     """
+    if active.special or active.subclassed:
+        answer = ask(_setitem, (self, key, value), {}, among=_with_items(self, key, value))
+        if answer is not UNASKED:
+            return
     x, gathers = _through_views(self, _expanded(key, self.ndim))
     gathers = _on(x._type.device, gathers)
     source = value if isinstance(value, Tensor) else _constant(self._type, value)
@@ -295,3 +311,6 @@ def _without_leading(source: Tensor, ndim: int) -> Tensor:
     while source.ndim > ndim and source.shape[0] == 1:
         source = view.select(source, 0, 0)
     return source
+
+
+_getitem.__name__, _setitem.__name__ = "__getitem__", "__setitem__"  # what handlers are told

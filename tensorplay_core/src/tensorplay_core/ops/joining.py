@@ -10,6 +10,7 @@ from tensorplay_core.ops import _generated_functional_view as view
 from tensorplay_core.ops._generated_schemas_view import ATLEAST_1D, ATLEAST_2D, ATLEAST_3D
 from tensorplay_core.ops.call import call
 from tensorplay_core.ops.shape_checks import broadcast_shapes
+from tensorplay_core.tensor.overrides import overridable
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 
 Tensors = Tensor | Sequence[Tensor]
@@ -34,6 +35,7 @@ def _at_least(op: str, each: Callable[[Tensor], Tensor], tensors: tuple[Any, ...
     return tuple([each(one) for one in _listed(op, tensors)])
 
 
+@overridable
 def atleast_1d(*tensors: Tensors) -> Tensor | tuple[Tensor, ...]:
     """Returns a view of at least one dim; of several tensors, or a list of them, a tuple of views.
 
@@ -46,6 +48,7 @@ def atleast_1d(*tensors: Tensors) -> Tensor | tuple[Tensor, ...]:
     return found
 
 
+@overridable
 def atleast_2d(*tensors: Tensors) -> Tensor | tuple[Tensor, ...]:
     """Returns a view of at least two dims, of which new ones come first; of several tensors a tuple of views.
 
@@ -58,6 +61,7 @@ def atleast_2d(*tensors: Tensors) -> Tensor | tuple[Tensor, ...]:
     return found
 
 
+@overridable
 def atleast_3d(*tensors: Tensors) -> Tensor | tuple[Tensor, ...]:
     """Returns a view of at least three dims, ``(1, n, 1)`` of one and ``(m, n, 1)`` of two; of several a tuple.
 
@@ -70,6 +74,7 @@ def atleast_3d(*tensors: Tensors) -> Tensor | tuple[Tensor, ...]:
     return found
 
 
+@overridable
 def broadcast_tensors(*tensors: Tensors) -> tuple[Tensor, ...]:
     """Returns views of tensors in the shape that all of them broadcast to.
 
@@ -89,6 +94,7 @@ def broadcast_tensors(*tensors: Tensors) -> tuple[Tensor, ...]:
     return tuple([one.expand(shape) for one in found])
 
 
+@overridable
 def meshgrid(*tensors: Tensors, indexing: str = "ij") -> tuple[Tensor, ...]:
     """Returns the coordinates of a grid, as views: of each tensor, one dim or none, its values along a dim of its own.
 
@@ -130,6 +136,7 @@ def meshgrid(*tensors: Tensors, indexing: str = "ij") -> tuple[Tensor, ...]:
     return (grid[1], grid[0], *grid[2:]) if swapped else tuple(grid)
 
 
+@overridable
 def cartesian_prod(*tensors: Tensors) -> Tensor:
     """Returns all combinations of the elements of tensors of one dim, one a row, as ``itertools.product`` orders them.
 

@@ -129,6 +129,9 @@ def compute_type(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     dtype = typing_rules.tensor_dtype([v for _, v in typing_rules.promoted(op, args)])
     if dtype is None or op.promote == "none":
         dtype = tensors[0]._type.dtype
+    for tensor in tensors:
+        if tensor._type.wrapper == "fake":  # whose device need not be here
+            return tensor._type.plain.with_dtype(typing_rules.compute_dtype(op, dtype))  # type: ignore[no-any-return]
     return intern(device, typing_rules.compute_dtype(op, dtype))
 
 

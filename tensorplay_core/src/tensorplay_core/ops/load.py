@@ -21,6 +21,7 @@ from tensorplay_core.ops import (
     autograd_kernels,
     conversion,
     host_fallback,  # noqa: F401  lends itself to the dispatcher
+    subclasses,  # noqa: F401  binds its methods
 )
 from tensorplay_core.ops import methods as _operator_methods
 from tensorplay_core.ops._generated_autograd import NODES

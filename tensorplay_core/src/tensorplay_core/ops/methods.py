@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tensorplay_core.dispatch.tensor_type import FAKE
 from tensorplay_core.errors import ArgumentError, ShapeError, fix
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops._generated_schemas_creation import EMPTY, FULL
@@ -18,12 +19,41 @@ from tensorplay_core.ops.frontend import created, spread
 from tensorplay_core.ops.indexing import _getitem, _setitem, nonzero
 from tensorplay_core.ops.typing_rules import check_fits
 from tensorplay_core.ops.uniqueness import unique, unique_consecutive
-from tensorplay_core.tensor.tensor import Tensor, TensorBase, bind
+from tensorplay_core.tensor.overrides import overridable_members
+from tensorplay_core.tensor.tensor import Tensor, TensorBase, attributes, bind
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.dtype import DType, as_dtype
 
 
 @bind
+@overridable_members(
+    "H",
+    "T",
+    "__contains__",
+    "bfloat16",
+    "bool",
+    "contiguous",
+    "cpu",
+    "cuda",
+    "double",
+    "expand_as",
+    "float",
+    "half",
+    "int",
+    "long",
+    "mH",
+    "mT",
+    "new_empty",
+    "new_full",
+    "new_ones",
+    "new_tensor",
+    "new_zeros",
+    "reshape_as",
+    "type",
+    "type_as",
+    "view",
+    "view_as",
+)
 class OperatorMethods(TensorBase):
     """Bound to :class:`Tensor`; see the module."""
 
@@ -183,7 +213,7 @@ class OperatorMethods(TensorBase):
         """Returns ones of this tensor's dtype and device."""
         return self.new_full(spread(size, None, "new_ones"), 1, dtype=dtype, device=device)  # type: ignore[no-any-return]
 
-    def __reduce_ex__(self: Any, protocol: Any) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
+    def __reduce_ex__(self: Any, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Pickles the elements, dtype and device by name, and whether a leaf requires grad."""
         from tensorplay_core.errors import AutogradError, fix
 
@@ -191,5 +221,14 @@ class OperatorMethods(TensorBase):
             raise AutogradError(
                 "only leaves can be pickled: a computed tensor has a graph" + fix("pickle its .detach().")
             )
+        if self._type.wrapper == FAKE:
+            from tensorplay_core.ops.subclasses import rebuilt_fake
+
+            return rebuilt_fake, (self._array, self._type, self.requires_grad)
         host = self._array if self.is_meta else self._type.api.to_host(self._array)
-        return _rebuild, (host, self.dtype.name, str(self.device), self.requires_grad)
+        args = (host, self.dtype.name, str(self.device), self.requires_grad)
+        if self.__class__ is Tensor:
+            return _rebuild, args
+        from tensorplay_core.ops.subclasses import rebuilt
+
+        return rebuilt, (self.__class__, _rebuild, args, attributes(self))

@@ -7,11 +7,13 @@ from typing import Any
 
 from tensorplay_core.ops import _generated_functional_padding as padding_
 from tensorplay_core.ops import _generated_functional_pooling as pooling
+from tensorplay_core.tensor.overrides import overridable
 from tensorplay_core.tensor.tensor import Tensor
 
 Sizes = int | Sequence[int]
 
 
+@overridable
 def max_pool1d(
     input: Tensor,
     kernel_size: Sizes,
@@ -44,6 +46,7 @@ def max_pool1d(
     return function(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
 
 
+@overridable
 def max_pool2d(
     input: Tensor,
     kernel_size: Sizes,
@@ -77,6 +80,7 @@ def max_pool2d(
     return function(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
 
 
+@overridable
 def max_pool3d(
     input: Tensor,
     kernel_size: Sizes,
@@ -109,6 +113,7 @@ def max_pool3d(
     return function(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
 
 
+@overridable
 def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Tensor:
     """Returns the windows over the last two dims as columns.
 
@@ -134,6 +139,7 @@ def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Size
     return padding_.im2col(input, kernel_size, dilation, padding, stride)
 
 
+@overridable
 def fold(
     input: Tensor,
     output_size: Sizes,

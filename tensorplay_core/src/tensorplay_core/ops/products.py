@@ -12,9 +12,11 @@ from tensorplay_core.errors import ArgumentError, ShapeError, ValueRangeError, d
 from tensorplay_core.ops import direct
 from tensorplay_core.ops._generated_schemas_linalg import CDIST, EINSUM, TENSORDOT
 from tensorplay_core.ops.call import call
+from tensorplay_core.tensor.overrides import overridable
 from tensorplay_core.tensor.tensor import Tensor
 
 
+@overridable
 def einsum(equation: str, *operands: Any, path: Sequence[int] | None = None) -> Tensor:
     """Sums of products in Einstein's notation.
 
@@ -49,6 +51,7 @@ MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot
 """The names of ``compute_mode`` in PyTorch, by their numbers."""
 
 
+@overridable
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: int | str | None = None) -> Tensor:
     """The p-norms of the differences between each row of one matrix and each of another.
 
@@ -80,6 +83,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: int | str | None
     return known if known is not None else call(CDIST, (x1, x2, p, compute_mode))
 
 
+@overridable
 def tensordot(input: Tensor, other: Tensor, dims: Any = 2, dims_other: Any = None) -> Tensor:
     """The sum of products over several dims of each tensor.
 

@@ -17,6 +17,7 @@ from tensorplay_core.ops._generated_schemas_random import (
 from tensorplay_core.ops.call import call
 from tensorplay_core.ops.frontend import created
 from tensorplay_core.ops.shape_checks import as_ints
+from tensorplay_core.tensor.overrides import overridable, seen_by_modes
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import DType, as_dtype
@@ -24,6 +25,7 @@ from tensorplay_core.types.dtype import DType, as_dtype
 Size = int | Sequence[int]
 
 
+@seen_by_modes
 def randint(
     low: int,
     high: int | Size | None = None,
@@ -67,6 +69,7 @@ def randint(
     return created(RANDINT, (low, high, as_ints("randint", size, "size")), settings, requires_grad)
 
 
+@overridable
 def normal(
     mean: float | Tensor,
     std: float | Tensor = 1.0,
@@ -127,6 +130,7 @@ def _settings(name: str, input: Any, dtype: Any, device: Any, generator: Any) ->
     }
 
 
+@overridable
 def rand_like(
     input: Tensor,
     *,
@@ -145,6 +149,7 @@ def rand_like(
     return created(RAND, (input.shape,), _settings("rand_like", input, dtype, device, generator), requires_grad)
 
 
+@overridable
 def randn_like(
     input: Tensor,
     *,
@@ -163,6 +168,7 @@ def randn_like(
     return created(RANDN, (input.shape,), _settings("randn_like", input, dtype, device, generator), requires_grad)
 
 
+@overridable
 def randint_like(
     input: Tensor,
     low: int,

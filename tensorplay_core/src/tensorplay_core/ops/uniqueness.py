@@ -5,9 +5,11 @@ from __future__ import annotations
 from tensorplay_core.ops import _generated_functional_view as view
 from tensorplay_core.ops._generated_schemas_sorting import _UNIQUE2, UNIQUE_DIM, UNIQUE_DIM_CONSECUTIVE
 from tensorplay_core.ops.call import call
+from tensorplay_core.tensor.overrides import overridable
 from tensorplay_core.tensor.tensor import Tensor
 
 
+@overridable
 def unique(
     input: Tensor,
     sorted: bool = True,
@@ -51,6 +53,7 @@ def unique(
     return _asked(found, return_inverse, return_counts)
 
 
+@overridable
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Tensor | tuple[Tensor, ...]:

@@ -237,7 +237,7 @@ def same_layout(tangent: Tensor, tensor: Tensor) -> bool:
 
 def laid_out_as(tensor: Tensor, tangent: Tensor) -> Tensor:
     """Returns a copy of a tangent with the strides of its tensor; of wrappers, which have none of their own, a copy."""
-    if tensor._type.wrapper is not None or tangent._type.wrapper is not None:
+    if tensor._type.wraps or tangent._type.wraps:
         return tangent.clone()
     copy = wrap(tensor._type.api.copy(tensor._array), tangent._type.plain)
     return copy.copy_(tangent)

@@ -8,6 +8,7 @@ type checker sees them as bases.
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, overload
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from tensorplay_core.autograd.node import Node
     from tensorplay_core.ops._generated_methods import GeneratedMethods
     from tensorplay_core.ops.methods import OperatorMethods
+    from tensorplay_core.ops.subclasses import SubclassMethods
 
 
 class TensorBase:
@@ -276,7 +278,7 @@ class TensorBase:
         """
         if not hasattr(self, "_type"):
             return "<Tensor that was never initialised; make tensors with tp.tensor(...)>"
-        if self._type.wrapper is not None:
+        if self._type.wraps:
             from tensorplay_core.tensor.wrappers import text_of
 
             return text_of(self)
@@ -317,12 +319,13 @@ class TensorBase:
             grad_fn=grad_fn,
             tangent=self._tangent_text() if active.levels else None,
             has_data=has_data,
+            prefix="tensor(" if self.__class__ is Tensor else f"{self.__class__.__name__}(",
         )
 
 
 if TYPE_CHECKING:
 
-    class Tensor(AutogradMethods, OperatorMethods, GeneratedMethods, TensorBase):
+    class Tensor(AutogradMethods, OperatorMethods, SubclassMethods, GeneratedMethods, TensorBase):
         """A multi-dimensional array on some device, whose gradient can be recorded."""
 
 else:
@@ -356,6 +359,26 @@ def wrap(array: Any, type: TensorType, node: Node | None = None, version: Versio
     return self
 
 
+def like(tensor: TensorBase, array: Any) -> Tensor:
+    """Returns a tensor over an array, of the class and the type of another tensor."""
+    self: Any = object.__new__(tensor.__class__)
+    self._array = array
+    self._type = tensor._type
+    self._edge = None
+    self._version = None
+    return self  # type: ignore[no-any-return]
+
+
+def attributes(tensor: TensorBase) -> dict[str, Any]:
+    """Returns what the tensor of a subclass has besides a tensor's slots, in ``__dict__`` and in its own."""
+    found = {
+        name: getattr(tensor, name)
+        for name in copyreg._slotnames(tensor.__class__)  # type: ignore[attr-defined]
+        if name not in TensorBase.__slots__ and hasattr(tensor, name)
+    }
+    return found | getattr(tensor, "__dict__", {})
+
+
 def another(tensor: TensorBase, node: Node | None = None) -> Tensor:
     """Returns another tensor over the same memory, which is no view: each sees what is written to the other.
 
@@ -366,6 +389,6 @@ def another(tensor: TensorBase, node: Node | None = None) -> Tensor:
         >>> x
         tensor([1., 1.])
     """
-    other = wrap(tensor._array, tensor._type, node)
+    other = wrap(tensor._array, tensor._type.unwrapped, node)
     alias(tensor, other)
     return other

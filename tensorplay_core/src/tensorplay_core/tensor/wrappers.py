@@ -24,7 +24,7 @@ def wrap_at(level: Level, tensor: TensorBase, *, batched: bool = False) -> Tenso
 
 def is_of(level: Level, value: Any) -> bool:
     """Whether a value is a wrapper of a level."""
-    return isinstance(value, TensorBase) and value._type.wrapper is not None and value._array.level is level
+    return isinstance(value, TensorBase) and value._type.wraps and value._array.level is level
 
 
 def unwrap(level: Level, value: Any) -> Any:
@@ -52,7 +52,7 @@ def every_element(tensor: Any) -> Any:
         >>> every_element(tp.ones(2))
         tensor([1., 1.])
     """
-    while tensor._type.wrapper is not None:
+    while tensor._type.wraps:
         tensor = tensor._array.tensor
     return tensor
 
