@@ -133,6 +133,7 @@ def diag_embed(make: Maker) -> Iterator[Sample]:
         ((0,), ()),
         ((2, 0), (1,)),
         ((1,), (0, 0, 1)),
+        ((2, 3, 4), (1, 1, -2)),
     )
     for shape, rest in rows:
         yield make.sample(f"shape {shape} {rest}", make.tensor(shape), *rest)
@@ -160,6 +161,7 @@ def pairs(make: Maker) -> Iterator[Sample]:
     if name == "cross":
         yield make.sample("dim 1", make.tensor((3, 3)), make.tensor((3, 3)), 1)
         yield make.sample("dim -1", make.tensor((3, 3)), make.tensor((3, 3)), -1)
+        yield make.sample("dim 1 of 3", make.tensor((2, 3, 4)), make.tensor((2, 3, 4)), 1)
 
 
 def tensordot(make: Maker) -> Iterator[Sample]:
@@ -252,6 +254,7 @@ def normalize(make: Maker) -> Iterator[Sample]:
         ((3,), (2.0, 0)),
         ((), (2.0, 0)),
         ((2, 2, 2), ()),
+        ((2, 3, 4), (2.0, 1)),
         ((0, 3), ()),
         ((2, 3), (2.0, 1, 50.0)),
     ):
