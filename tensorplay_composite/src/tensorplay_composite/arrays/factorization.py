@@ -12,7 +12,7 @@ from typing import Any
 
 from tensorplay_composite.arrays._support import Kernels, Support, module_name, quietly
 from tensorplay_core.errors import LinAlgError, ShapeError, fix
-from tensorplay_core.ops.shapes_factorization import check_mode, check_uplo
+from tensorplay_core.ops.shapes_factorization import check_mode, check_uplo, item_name
 
 BLOCK = 64
 """Rows of a triangular system that are solved at once."""
@@ -45,16 +45,6 @@ def kernels(xp: Any, support: Support) -> Kernels:
         """The matrices of a batch, as one list of them."""
         return xp.reshape(a, (-1, *a.shape[-2:]))
 
-    def place(a: Any, number: int) -> str:
-        """How a message names an item of a batch."""
-        if a.ndim == 2:
-            return ""
-        index = []
-        for size in reversed(a.shape[:-2]):
-            index.append(number % size)
-            number //= size
-        return f"(batch element {', '.join(map(str, reversed(index)))}) "
-
     def finite(result: Any, a: Any) -> bool:
         return bool(xp.all(xp.isfinite(result))) or not bool(xp.all(xp.isfinite(a)))
 
@@ -70,7 +60,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
                 found = i
                 break
         return LinAlgError(
-            f"{op}: {place(a, found)}the matrix is singular, and has no inverse"
+            f"{op}: {item_name(a.shape, found)}the matrix is singular, and has no inverse"
             + fix("tp.linalg.pinv or tp.linalg.lstsq takes singular matrices")
         )
 
@@ -137,8 +127,9 @@ def kernels(xp: Any, support: Support) -> Kernels:
         for i, minor in enumerate(info):
             if minor:
                 raise LinAlgError(
-                    f"{op}: {place(a, i)}the matrix is not positive-definite: its leading minor of order {minor} is "
-                    "not" + fix("check that it is Hermitian; a small multiple of tp.eye added to it may help")
+                    f"{op}: {item_name(a.shape, i)}the matrix is not positive-definite: its leading minor of order "
+                    f"{minor} is not"
+                    + fix("check that it is Hermitian; a small multiple of tp.eye added to it may help")
                 )
 
     def linalg_cholesky(self: Any, *, upper: bool = False) -> Any:

@@ -230,7 +230,7 @@ def run_composite(
     """
     if registration.emitter is not None:
         args = kernels.promoted_tensors(op, args, kwargs)
-    elif op.composite == "explicit":  # an implicit one asks for itself, before autograd
+    if op.composite == "explicit" and op.functional is None:  # implicit ones ask for themselves, before autograd
         kernels.expected_shape(op, args, kwargs)  # what it refuses, operators that broadcast may take
     mark = (registration, *map(_identity, args), *((name, _identity(value)) for name, value in kwargs.items()))
     running = _composites.get()

@@ -22,6 +22,24 @@ def square(op: str, self: Shaped, *rest: Any, **keywords: Any) -> Shape:
     return shape
 
 
+def item_name(shape: Shape, number: int) -> str:
+    """Returns how a message names one matrix of a batch, as PyTorch does; nothing where there is no batch.
+
+    Args:
+        shape: of the batch of matrices.
+        number: which one, in C order.
+
+    Example:
+        >>> item_name((2, 3, 4, 4), 5), item_name((4, 4), 0)
+        ('(batch element 1, 2) ', '')
+    """
+    index: list[int] = []
+    for size in reversed(shape[:-2]):
+        number, place = divmod(number, size)
+        index.insert(0, place)
+    return f"(batch element {', '.join(map(str, index))}) " if index else ""
+
+
 def of_square(op: str, A: Shaped, **keywords: Any) -> Shape:
     """A number for each square matrix."""
     return square(op, A)[:-2]
