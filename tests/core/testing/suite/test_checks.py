@@ -170,7 +170,8 @@ def test_a_quick_run_of_a_device_without_the_usual_dtypes_takes_others_of_each_k
         (subject.dtypes, QUICK),
         (("float64", "int64", "bool"), ("float64", "int64", "bool")),
         (("bfloat16", "float64"), ("bfloat16",)),
-        (("uint8", "int32", "complex128"), ("int32", "complex128")),
+        (("uint8", "int32", "int16", "complex128"), ("uint8", "int32", "complex128")),
+        (("int16", "uint16"), ("int16",)),
     ):
         subject.dtypes = has
         assert {*subject.checked_dtypes} == {*checked}

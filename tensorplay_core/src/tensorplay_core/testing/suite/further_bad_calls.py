@@ -304,6 +304,8 @@ BAD_ARGS: dict[str, tuple[Args, ...]] = {
     "multinomial": (
         (t(3), 4), (t(3), 0), (t(3), -1), (filled(0.0, 3), 1), (filled(-1.0, 3), 1), (filled(math.inf, 3), 1),
         (filled(math.nan, 3), 1), (t(2, 2, 2), 1), (t(), 1), (Given((3,), [1.0, 0.0, 0.0], "float32"), 2),
+        *((filled(one, 3), 2, True) for one in (0.0, -1.0, math.inf, math.nan)),
+        (Given((3,), [2.0, -1.0, 2.0], "float32"), 2, True),
     ),
     "normal.Tensor_float": ((X, -1.0),), "normal.float_Tensor": ((0.0, filled(-1.0, 2)), (0.0, filled(math.nan, 2))),
     "normal.Tensor_Tensor": ((X, filled(-1.0, 2, 3)), (X, t(4, 5))),
