@@ -166,7 +166,7 @@ BAD: dict[str, Callable[[Operator], Iterator[Bad]]] = {
 
 _W = _t(2, 5)
 BEYOND: dict[str, tuple[Args, ...]] = {
-    "index": ((_W, [_i(7)]), (_W, [None, _i(9)]), (_W, [_i(1), _i(-9)])),
+    "index": ((_W, [_i(7)]), (_W, [None, _i(9)]), (_W, [_i(1), _i(-9)]), (_W, [_mask(2), _i(0, 9)])),
     "index_put": ((_W, [_i(7)], _t(5)), (_W, [None, _i(9)], _t(2, 1)), (_W, [_i(1), _i(-9)], _t(1), True)),
     "index_select": ((_W, 1, _i(9)), (_W, 0, _i(-7))),
     "gather": ((_W, 1, _row(9)), (_W, 0, _row(-7))),
