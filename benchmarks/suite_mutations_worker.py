@@ -14,6 +14,7 @@ import sys
 import time
 import warnings
 from itertools import chain
+from types import ModuleType
 from typing import Any
 
 import numpy
@@ -23,7 +24,7 @@ LOADING = "loading"
 STRICT = "strict"
 """The devices over array-api-strict: no NumPy spellings, arrays that count as immutable, and :func:`loosened`."""
 NARROW = "narrow"
-"""A device over the same with dtypes of 32 bits and fewer."""
+"""A device over the same with dtypes of 32 bits and fewer, as a module of another name and :func:`unraising`."""
 FIXED = "fixed"
 """A device over NumPy whose arrays must not be written to, though they have strides, and zeros among them."""
 NARROW_DTYPES = ("bool", "uint8", "uint16", "uint32", "int8", "int16", "int32", "float32", "complex64")
@@ -59,7 +60,7 @@ def run(asked: dict[str, Any], reached: set[str], found: dict[str, list[str]]) -
             warnings.simplefilter("ignore")  # whoever ignores warnings while a device is made, may not later
             tp.backends.from_namespace(loosened(), STRICT, device_count=2)
     elif name == NARROW:
-        xp = loosened()
+        xp = unraising(loosened())
         tp.backends.from_namespace(xp, NARROW, dtypes={name: getattr(xp, name) for name in NARROW_DTYPES})
     elif name == FIXED:
         tp.backends.from_namespace(numpy, FIXED, mutable=False)
@@ -127,6 +128,34 @@ def loosened() -> Any:
     array_api_strict.reshape = reshape
     array_api_strict.take = take
     return array_api_strict
+
+
+def unraising(xp: Any) -> Any:
+    """Returns a module with the functions of array-api-strict, and a ``linalg`` that gives NaN instead of raising.
+
+    Of a matrix that has no inverse or no factor JAX says so by NaN, and by nothing else. It has no version of its own.
+    """
+    made, linalg = ModuleType(NARROW), ModuleType(f"{NARROW}.linalg")
+    for target, source in ((made, xp), (linalg, xp.linalg)):
+        vars(target).update({name: value for name, value in vars(source).items() if not name.startswith("__")})
+    made.__array_namespace_info__ = xp.__array_namespace_info__  # type: ignore[attr-defined]
+
+    def one_by_one(function: Any) -> Any:
+        def called(a: Any, *rest: Any, **options: Any) -> Any:
+            try:
+                return function(a, *rest, **options)
+            except numpy.linalg.LinAlgError:
+                if a.ndim == 2:
+                    return xp.full((rest[0] if rest else a).shape, xp.nan, dtype=a.dtype)
+                items = [[array[i, ...] for array in (a, *rest)] for i in range(a.shape[0])]
+                return xp.stack([called(*item, **options) for item in items])
+
+        return called
+
+    for name in ("inv", "solve", "cholesky"):
+        setattr(linalg, name, one_by_one(getattr(xp.linalg, name)))
+    made.linalg = linalg  # type: ignore[attr-defined]
+    return made
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ def kernels(general: Kernels) -> Kernels:
 
     def attention(query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool, scale: float) -> Any:
         dtype = query.dtype
+        check_shapes(query, key, value)
         if dtype.itemsize == 2:
             q, k, v = (a.astype("float32") for a in (query, key, value))
             return attention(q, k, v, attn_mask, is_causal, scale).astype(dtype)
@@ -50,6 +51,9 @@ def kernels(general: Kernels) -> Kernels:
         grad_out: Any, query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool, scale: float
     ) -> tuple[Any, Any, Any]:
         dtype = query.dtype
+        check_shapes(query, key, value)
+        if grad_out.shape != (*query.shape[:-1], value.shape[-1]):
+            raise ValueError("the gradient is of another result")  # the shape rule says it better
         if dtype.itemsize == 2:
             g, q, k, v = (a.astype("float32") for a in (grad_out, query, key, value))
             found = attention_backward(g, q, k, v, attn_mask, is_causal, scale)
@@ -111,6 +115,17 @@ def kernels(general: Kernels) -> Kernels:
         return own if found is None else own + found
 
     return {"_attention": attention, "_attention_backward": attention_backward}
+
+
+def check_shapes(query: Any, key: Any, value: Any) -> None:
+    """Refuses what is not (..., L, E), (..., S, E) and (..., S, V); the shape rule says it better.
+
+    Raises:
+        ValueError: it is not.
+    """
+    q, k, v = query.shape, key.shape, value.shape
+    if k[:-1] != v[:-1] or q[:-2] != k[:-2] or q[-1] != k[-1] or len(q) < 2:
+        raise ValueError("no attention")
 
 
 def matrices(one: Any) -> Any:

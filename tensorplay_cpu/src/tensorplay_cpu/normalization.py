@@ -33,6 +33,8 @@ def kernels(general: Kernels) -> Kernels:
 
     def standardize(input: Any, weight: Any, bias: Any, dim: Sequence[int], eps: float) -> tuple[Any, ...]:
         dtype, shape = input.dtype, input.shape
+        if weight is not None and bias is not None and weight.shape != bias.shape:
+            raise ValueError("weight and bias are of different shapes")  # the shape rule says it better
         if dtype.itemsize == 2:
             x, w, b = (None if a is None else a.astype("float32") for a in (input, weight, bias))
             return tuple([a.astype(dtype) for a in standardize(x, w, b, dim, eps)])
@@ -123,7 +125,9 @@ def kernels(general: Kernels) -> Kernels:
         sizes = [size if wanted else (0,) for size, wanted in zip((shape, affine, affine), mask, strict=True)]
         if not input.size:
             return tuple([np.zeros(size, dtype) for size in sizes])
-        dims, _ = _dims(dim, shape)
+        dims, kept = _dims(dim, shape)
+        if grad_out.shape != shape or mean.shape != kept or var.shape != kept:
+            raise ValueError("the gradient or the statistics are of another result")
         like = (1,) * (input.ndim - len(affine)) + tuple(affine)
         weight = None if weight is None else weight.reshape(like)
         order, back = _order(dims, input.ndim)
@@ -247,8 +251,15 @@ def kernels(general: Kernels) -> Kernels:
 
 
 def _dims(dim: Sequence[int], shape: Shape) -> tuple[Shape, Shape]:
-    """Returns the dims that are averaged over, in order, and the shape of the averages."""
-    dims = tuple(sorted([d % len(shape) for d in ((dim,) if isinstance(dim, int) else dim)]))
+    """Returns the dims that are averaged over, in order, and the shape of the averages.
+
+    Raises:
+        ValueError: there is none, or one is out of range or there twice; the shape rule says it better.
+    """
+    given = (dim,) if isinstance(dim, int) else dim
+    dims, ndim = tuple(sorted([d % len(shape) for d in given])), len(shape)
+    if not dims or len({*dims}) < len(dims) or min(given) < -ndim or max(given) >= ndim:
+        raise ValueError("no such dims")
     return dims, tuple([1 if d in dims else n for d, n in enumerate(shape)])
 
 

@@ -106,6 +106,30 @@ def test_samples_build(name):
                     assert built == ("here" if spec.kind == "device" else getattr(Numpy(), spec.name))
 
 
+DIMS = ("dim", "dims", "dim0", "dim1", "dim2", "dimension", "source", "destination", "start_dim")
+
+
+def tells_dims_apart(shape, dims):
+    """Whether one of the dims is not also its own negative, as 0 is, and 1 of two; for those a wrong sign is right."""
+    return 0 not in shape and any(dim % len(shape) != -dim % len(shape) for dim in dims if shape)
+
+
+@pytest.mark.parametrize("name", sorted(BY_OP))
+def test_some_sample_is_along_a_dim_that_its_negative_is_not(name):
+    op = BY_OP[name]
+    wanted = {a.name for a in op.schema.arguments if a.name in DIMS and "int" in str(a.type)}
+    for sample in [sample for dtype in ("float32", "int64") for sample in samples(op, dtype=dtype)]:
+        bound = dict(zip([a.name for a in op.schema.positional], sample.args, strict=False)) | sample.kwargs
+        first = bound.get("input_sizes", sample.args[0])
+        first = first[0] if isinstance(first, list) and first else first
+        shape = getattr(first, "shape", first)
+        for dim in [dim for dim in wanted if bound.get(dim) is not None]:
+            dims = bound[dim] if isinstance(bound[dim], (tuple, list)) else [bound[dim]]
+            if isinstance(shape, tuple) and tells_dims_apart(shape, dims):
+                wanted.discard(dim)
+    assert not wanted, f"no sample of {name} has a dim in the middle: {wanted}"
+
+
 def test_the_same_seed_gives_the_same_samples():
     add = BY_OP["add"]
     assert list(samples(add)) == list(samples(add))

@@ -324,6 +324,8 @@ def general(xp: Any, support: Support, made: Kernels) -> Kernels:
     ) -> tuple[Any, Any, Any]:
         sizes = (stride, padding, dilation, transposed, output_padding, groups)
         found = geometry("convolution_backward", input.shape, weight.shape, bias_sizes, *sizes)
+        if tuple(grad_output.shape) != found.shape:
+            raise ValueError("the gradient is of another result")  # the shape rule says it better
         dtype = input.dtype
         if kind[dtype] == "half":
             grad_output, input, weight = (cast(a, single) for a in (grad_output, input, weight))

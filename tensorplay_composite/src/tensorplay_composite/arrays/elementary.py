@@ -40,6 +40,8 @@ def rounding(xp: Any, support: Support) -> Kernels:
         return copysign(remainder(absolute(self), absolute(other)), self)
 
     def clamp(self: Any, min: Any = None, max: Any = None) -> Any:
+        if min is None and max is None:
+            raise ValueError("no bound")  # the shape rule says it better
         if min is not None:
             self = maximum(self, min)
         return self if max is None else minimum(self, max)

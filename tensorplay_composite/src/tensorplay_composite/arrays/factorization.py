@@ -12,6 +12,7 @@ from typing import Any
 
 from tensorplay_composite.arrays._support import Kernels, Support, module_name, quietly
 from tensorplay_core.errors import LinAlgError, ShapeError, fix
+from tensorplay_core.ops.shapes_factorization import check_mode, check_uplo, item_name
 
 BLOCK = 64
 """Rows of a triangular system that are solved at once."""
@@ -44,16 +45,6 @@ def kernels(xp: Any, support: Support) -> Kernels:
         """The matrices of a batch, as one list of them."""
         return xp.reshape(a, (-1, *a.shape[-2:]))
 
-    def place(a: Any, number: int) -> str:
-        """How a message names an item of a batch."""
-        if a.ndim == 2:
-            return ""
-        index = []
-        for size in reversed(a.shape[:-2]):
-            index.append(number % size)
-            number //= size
-        return f"(batch element {', '.join(map(str, reversed(index)))}) "
-
     def finite(result: Any, a: Any) -> bool:
         return bool(xp.all(xp.isfinite(result))) or not bool(xp.all(xp.isfinite(a)))
 
@@ -69,7 +60,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
                 found = i
                 break
         return LinAlgError(
-            f"{op}: {place(a, found)}the matrix is singular, and has no inverse"
+            f"{op}: {item_name(a.shape, found)}the matrix is singular, and has no inverse"
             + fix("tp.linalg.pinv or tp.linalg.lstsq takes singular matrices")
         )
 
@@ -136,8 +127,9 @@ def kernels(xp: Any, support: Support) -> Kernels:
         for i, minor in enumerate(info):
             if minor:
                 raise LinAlgError(
-                    f"{op}: {place(a, i)}the matrix is not positive-definite: its leading minor of order {minor} is "
-                    "not" + fix("check that it is Hermitian; a small multiple of tp.eye added to it may help")
+                    f"{op}: {item_name(a.shape, i)}the matrix is not positive-definite: its leading minor of order "
+                    f"{minor} is not"
+                    + fix("check that it is Hermitian; a small multiple of tp.eye added to it may help")
                 )
 
     def linalg_cholesky(self: Any, *, upper: bool = False) -> Any:
@@ -192,6 +184,8 @@ def kernels(xp: Any, support: Support) -> Kernels:
         self: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
     ) -> Any:
         square(self)
+        if B.ndim < 2 or B.shape[-2 if left else -1] != self.shape[-1]:
+            raise ValueError("no system")
         if not left:
             x = linalg_solve_triangular(transposed(self), transposed(B), upper=not upper, unitriangular=unitriangular)
             return copy(transposed(x))
@@ -246,17 +240,21 @@ def kernels(xp: Any, support: Support) -> Kernels:
             return xp.conj(pivot) / cast(length, vectors.dtype)
         return xp.sign(pivot)
 
+    def triangle(a: Any, UPLO: str) -> Any:
+        """The Hermitian matrices of the triangle that is named."""
+        check_uplo("linalg_eigh", UPLO)
+        square(a)
+        return lower_of(adjoint(a) if UPLO.upper() == "U" else a)
+
     def linalg_eigh(self: Any, UPLO: str = "L") -> Any:
-        square(self)
-        a = lower_of(adjoint(self) if UPLO.upper() == "U" else self)
+        a = triangle(self, UPLO)
         if 0 in a.shape:
             return xp.zeros(a.shape[:-1], dtype=xp.abs(a).dtype), copy(a)
         values, vectors = converged("linalg_eigh", lapack.eigh, a)
         return values, vectors * phases(vectors)
 
     def linalg_eigvalsh(self: Any, UPLO: str = "L") -> Any:
-        square(self)
-        a = lower_of(adjoint(self) if UPLO.upper() == "U" else self)
+        a = triangle(self, UPLO)
         if 0 in a.shape:
             return xp.zeros(a.shape[:-1], dtype=xp.abs(a).dtype)
         return converged("linalg_eigvalsh", lapack.eigvalsh, a)
@@ -299,6 +297,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
         return converged("linalg_svdvals", lapack.svdvals, A)
 
     def linalg_qr(A: Any, mode: str = "reduced") -> Any:
+        check_mode("linalg_qr", mode)
         if A.ndim < 2:
             raise ValueError("no matrices")
         m, n = A.shape[-2:]

@@ -23,6 +23,16 @@ def kernels(xp: Any, support: Support) -> Kernels:
     return {**extremes(xp, support, separable), **means(xp, support, separable)}
 
 
+def check_shape(grad: Any, found: Pool) -> None:
+    """Refuses the gradient of another result; the shape rule says it better.
+
+    Raises:
+        ValueError: it is one.
+    """
+    if tuple(grad.shape) != found.shape:
+        raise ValueError("the gradient is of another result")
+
+
 @quietly
 def along_dims(xp: Any) -> Kernels:
     """A reduction of windows along every dim, and its transpose."""
@@ -149,6 +159,7 @@ def extremes(xp: Any, support: Support, separable: Kernels) -> Kernels:
             ceil_mode: bool = False,
         ) -> Any:
             found = found_of(f"{op}_backward", self, (kernel_size, stride, padding, dilation, ceil_mode))
+            check_shape(grad_output, found)
             return backward(grad_output, self, found)
 
         return {op: max_pool, f"{op}_with_indices": with_indices, f"{op}_backward": max_pool_backward}
@@ -214,6 +225,7 @@ def means(xp: Any, support: Support, separable: Kernels) -> Kernels:
         ) -> Any:
             check_divisor(op, divisor_override)
             found = pool(op, self.shape, dims, kernel_size, stride, padding, 1, ceil_mode)
+            check_shape(grad_output, found)
             x = cast(grad_output, single) if kind[grad_output.dtype] == "half" else grad_output
             x = spread(x / divisor_of(found, bool(count_include_pad), divisor_override, x.dtype), found)
             return x if x.dtype == grad_output.dtype else cast(x, grad_output.dtype)

@@ -15,7 +15,7 @@ from tensorplay_core.errors import DimError, DTypeError, LinAlgError, ShapeError
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.helpers_linalg import adjoint
 from tensorplay_core.ops.shape_checks import Shaped, as_int, as_ints, normalize_dims
-from tensorplay_core.ops.shapes_factorization import solve_triangular, square
+from tensorplay_core.ops.shapes_factorization import item_name, solve_triangular, square
 from tensorplay_core.ops.shapes_linalg import matrices
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.wrappers import every_element
@@ -45,10 +45,11 @@ def linalg_cholesky(self: Tensor, *, upper: bool = False) -> Tensor:
         for done in columns:
             column = column - done * done.select(-1, j).unsqueeze(-1).conj()
         pivot = column.select(-1, j).real()
-        bad = F.where(pivot > 0, 0, 1).sum()
-        if not self.is_meta and every_element(bad).sum().item():
+        bad = every_element(F.where(pivot > 0, 0, 1))
+        if not self.is_meta and bad.sum().item():
+            item = item_name((*bad.shape, *self.shape[-2:]), bad.reshape((-1,)).tolist().index(1))
             raise LinAlgError(
-                f"linalg_cholesky: the matrix is not positive-definite: its leading minor of order {j + 1} is not"
+                f"linalg_cholesky: {item}the matrix is not positive-definite: its leading minor of order {j + 1} is not"
                 + fix("check that it is Hermitian; a small multiple of tp.eye added to it may help")
             )
         below = F.arange(n, device=a.device) >= j

@@ -140,8 +140,7 @@ def instance_norm(
     if not use_input_stats:
         return _by_statistics("instance_norm", input, running_mean, running_var, weight, bias, eps)
     count = math.prod(input.shape[2:])
-    if input.ndim > 2:
-        _more_than_one("instance_norm", count, input, "value in each channel of each example")
+    _more_than_one("instance_norm", count, input, "value in each channel of each example")
 
     def normalised(x: Tensor, w: Tensor | None, b: Tensor | None) -> Tensor:
         view = x.reshape((*x.shape[:2], count))

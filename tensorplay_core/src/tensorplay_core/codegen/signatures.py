@@ -12,13 +12,11 @@ import attrs
 from tensorplay_core.codegen.contract_model import NativeFunction
 from tensorplay_core.types.dtype import in_schema
 from tensorplay_core.types.overloads import spread_argument
-from tensorplay_core.types.promotion import NOT_PROMOTED
+from tensorplay_core.types.promotion import BROADCASTING, NOT_PROMOTED
 from tensorplay_core.types.schema import Argument, BaseType, Type
 
 NUMPY_NAMES = {"dim": "axis", "keepdim": "keepdims"}
 """Spellings that PyTorch takes too."""
-BROADCASTING = ("broadcast", "bitwise", "clamp")
-"""Shape rules of operators whose tensors share a dtype, so that a number may stand for one of several."""
 _TENSOR = Type(BaseType.TENSOR)
 _PYTHON = {
     BaseType.TENSOR: "Tensor",

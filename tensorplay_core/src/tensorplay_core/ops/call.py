@@ -284,6 +284,8 @@ def run_composite(
     """
     if registration.emitter is not None:
         args = kernels.promoted_tensors(op, args, kwargs)
+    if op.composite == "explicit" and op.functional is None:  # implicit ones ask for themselves, before autograd
+        kernels.expected_shape(op, args, kwargs)  # what it refuses, operators that broadcast may take
     mark = (registration, *map(_identity, args), *((name, _identity(value)) for name, value in kwargs.items()))
     running = _composites.get()
     again = next((one for one in running if one.mark == mark), None)

@@ -16,7 +16,7 @@ from tensorplay_core.ops.arguments import plan_of, tensors_in
 from tensorplay_core.ops.explain_road import has_node
 from tensorplay_core.tensor.tensor import TensorBase
 from tensorplay_core.tensor.version import is_viewed
-from tensorplay_core.types.promotion import NOT_PROMOTED
+from tensorplay_core.types.promotion import BROADCASTING, NOT_PROMOTED, PLAIN_NUMBERS
 
 _SPECIAL = "sparse tensors and wrappers always take the slow path"
 
@@ -65,10 +65,6 @@ def _special() -> str:
     return ""
 
 
-BROADCASTING = ("broadcast", "bitwise", "clamp")
-"""Shape rules of operators whose functions turn a number into a cached scalar, as the generator has it."""
-
-
 def _numbers(op: Operator, given: tuple[Any, ...]) -> str:
     plan = plan_of(op)
     chooses = any(spec.name in NOT_PROMOTED for spec in plan.positional)
@@ -78,7 +74,7 @@ def _numbers(op: Operator, given: tuple[Any, ...]) -> str:
             continue
         if (place == 0 and not chooses) or op.shape not in BROADCASTING:
             return f"{plan.positional[i].name} is a number, not a tensor"
-        if value.__class__ not in (int, float):
+        if value.__class__ not in PLAIN_NUMBERS:
             return f"{value!r} is not among the cached scalars, which are ints and floats"
     return ""
 
@@ -99,7 +95,7 @@ def _changed(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str
 
 def _fits(op: Operator, value: Any, first: Any) -> bool:
     """Whether a number is passed on to the kernel: among tensors with fractions, or by an operator that decomposes."""
-    number = value is None or value.__class__ in (float, int)
+    number = value is None or value.__class__ in PLAIN_NUMBERS
     return number and (op.composite == "implicit" or first is None or first._type.dtype.is_inexact)
 
 

@@ -22,6 +22,24 @@ def square(op: str, self: Shaped, *rest: Any, **keywords: Any) -> Shape:
     return shape
 
 
+def item_name(shape: Shape, number: int) -> str:
+    """Returns how a message names one matrix of a batch, as PyTorch does; nothing where there is no batch.
+
+    Args:
+        shape: of the batch of matrices.
+        number: which one, in C order.
+
+    Example:
+        >>> item_name((2, 3, 4, 4), 5), item_name((4, 4), 0)
+        ('(batch element 1, 2) ', '')
+    """
+    index: list[int] = []
+    for size in reversed(shape[:-2]):
+        number, place = divmod(number, size)
+        index.insert(0, place)
+    return f"(batch element {', '.join(map(str, index))}) " if index else ""
+
+
 def of_square(op: str, A: Shaped, **keywords: Any) -> Shape:
     """A number for each square matrix."""
     return square(op, A)[:-2]
@@ -39,14 +57,19 @@ def cholesky_ex(op: str, self: Shaped, **keywords: Any) -> tuple[Shape, Shape]:
     return shape, shape[:-2]
 
 
-def _uplo(op: str, UPLO: Any) -> None:
+def check_uplo(op: str, UPLO: Any) -> None:
+    """Refuses a triangle that there is not.
+
+    Raises:
+        ValueRangeError: it is none.
+    """
     if not isinstance(UPLO, str) or UPLO.upper() not in ("L", "U"):
         raise ValueRangeError(f'{op}: UPLO names the triangle that is read, "L" or "U", and is {UPLO!r}')
 
 
 def eigh(op: str, self: Shaped, UPLO: Any = "L", **keywords: Any) -> tuple[Shape, Shape]:
     """Values and vectors of each square matrix."""
-    _uplo(op, UPLO)
+    check_uplo(op, UPLO)
     shape = square(op, self)
     return shape[:-1], shape
 
@@ -75,12 +98,21 @@ def _no_driver(op: str, keywords: dict[str, Any]) -> None:
         raise ValueRangeError(f"{op}: driver chooses among routines of cuSOLVER, and must be None here")
 
 
-def qr(op: str, A: Shaped, mode: Any = "reduced", **keywords: Any) -> tuple[Shape, Shape]:
-    """Q of k or all columns, R of as many rows; with mode ``"r"`` an empty Q."""
+def check_mode(op: str, mode: Any) -> None:
+    """Refuses a mode that ``qr`` does not have.
+
+    Raises:
+        ValueRangeError: it has not; the message lists those that it has.
+    """
     if mode not in MODES:
         raise ValueRangeError(
             f"{op}: mode must be one of {', '.join(map(repr, MODES))}, not {mode!r}" + did_you_mean(str(mode), MODES)
         )
+
+
+def qr(op: str, A: Shaped, mode: Any = "reduced", **keywords: Any) -> tuple[Shape, Shape]:
+    """Q of k or all columns, R of as many rows; with mode ``"r"`` an empty Q."""
+    check_mode(op, mode)
     *batch, m, n = matrices(op, A)
     k = m if mode == "complete" else min(m, n)
     return (0,) if mode == "r" else check_shape(op, (*batch, m, k)), (*batch, k, n)

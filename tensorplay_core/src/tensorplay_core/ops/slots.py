@@ -317,6 +317,7 @@ def _lifted(
             with exclude(AUTOGRAD):
                 found = run(op, keys, tensors, keywords)
         else:
+            kernels.expected_shape(op, tensors, keywords)  # what it refuses, operators that broadcast may take
             found = itself(*tensors, **keywords)
             if counts:
                 fallbacks.count(op, key, "composite")

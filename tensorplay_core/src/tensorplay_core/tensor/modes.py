@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tensorplay_core.dispatch.context import STATE, Modes, Scope, State
-from tensorplay_core.profiler.session import Entered
+from tensorplay_core.profiler.watching import Entered
 
 
 class _Entry(Scope):

@@ -132,6 +132,8 @@ def pinv_rcond(make: Maker) -> Iterator[Sample]:
     yield make.sample("equal elements", _given(make, _EQUAL), 1e-3)
 
 
+_BANDS = [[{0: 2.0, 1: 0.5, 66: 0.25}.get(abs(i - j), 0.0) for j in range(70)] for i in range(70)]
+"""A matrix of more rows than a kernel may take at once, each of which goes with rows near and far."""
 _SOLVE: tuple[tuple[Shape, Shape], ...] = (
     ((3, 3), (3, 2)),
     ((1, 1), (1, 1)),
@@ -141,6 +143,7 @@ _SOLVE: tuple[tuple[Shape, Shape], ...] = (
     ((0, 0), (0, 2)),
     ((2, 2), (2, 0)),
     ((0, 2, 2), (0, 2, 1)),
+    ((0, 2, 2), (2, 1)),
 )
 
 
@@ -152,6 +155,8 @@ def solve(make: Maker) -> Iterator[Sample]:
         for a, b in _SOLVE:
             right = make.tensor(b, argument="B")
             yield make.sample(f"shapes {a} {b} {way}", matrix(make, a), right, **way)
+        many = _given(make, _BANDS), make.tensor((len(_BANDS), 1), argument="B")
+        yield make.sample(f"larger than a block {way}", *many, smooth=False, **way)
         right = make.tensor((2, 3), argument="B")
         yield make.sample(f"right {way}", matrix(make, (3, 3)), right, left=False, **way)
     strided = matrix(make, (3, 3))._replace(layout="strided"), make.tensor((3, 2), "strided")

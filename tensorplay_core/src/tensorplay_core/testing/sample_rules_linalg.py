@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tensorplay_core.testing.sample_maker import Maker
-from tensorplay_core.testing.sample_specs import Sample
+from tensorplay_core.testing.sample_specs import Sample, TensorSpec
 
 Shape = tuple[int, ...]
 
@@ -133,6 +133,7 @@ def diag_embed(make: Maker) -> Iterator[Sample]:
         ((0,), ()),
         ((2, 0), (1,)),
         ((1,), (0, 0, 1)),
+        ((2, 3, 4), (1, 1, -2)),
     )
     for shape, rest in rows:
         yield make.sample(f"shape {shape} {rest}", make.tensor(shape), *rest)
@@ -160,6 +161,7 @@ def pairs(make: Maker) -> Iterator[Sample]:
     if name == "cross":
         yield make.sample("dim 1", make.tensor((3, 3)), make.tensor((3, 3)), 1)
         yield make.sample("dim -1", make.tensor((3, 3)), make.tensor((3, 3)), -1)
+        yield make.sample("dim 1 of 3", make.tensor((2, 3, 4)), make.tensor((2, 3, 4)), 1)
 
 
 def tensordot(make: Maker) -> Iterator[Sample]:
@@ -252,6 +254,7 @@ def normalize(make: Maker) -> Iterator[Sample]:
         ((3,), (2.0, 0)),
         ((), (2.0, 0)),
         ((2, 2, 2), ()),
+        ((2, 3, 4), (2.0, 1)),
         ((0, 3), ()),
         ((2, 3), (2.0, 1, 50.0)),
     ):
@@ -295,6 +298,7 @@ def cdist(make: Maker) -> Iterator[Sample]:
         ((2, 3), (4, 3), ()),
         ((2, 3), (4, 3), (1.0,)),
         ((2, 3), (4, 3), (3.0,)),
+        ((2, 3), (4, 3), (0.0,)),
         ((2, 2, 3), (2, 3, 3), ()),
         ((2, 1, 2, 3), (3, 1, 3), ()),
         ((1, 1), (1, 1), ()),
@@ -336,6 +340,9 @@ def cdist_backward(make: Maker) -> Iterator[Sample]:
     x, y = _apart(make)
     yield make.sample("equal elements", grad, x, x, 2.0, make.tensor((2, 2), argument="cdist"), smooth=False)
     yield make.sample("zeros", grad, x, y, 2.0, make.tensor((2, 2), fill=(0,)), smooth=False)
+    largest = [[max(abs(a - b) for a, b in zip(one, other, strict=True)) for other in y.data] for one in x.data]
+    distance = TensorSpec((2, 2), largest, x.dtype)
+    yield make.sample("order inf", grad, x, y, float("inf"), distance, smooth=False)
 
 
 BY_RULE = {

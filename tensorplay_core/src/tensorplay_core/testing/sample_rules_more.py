@@ -61,13 +61,20 @@ def input_sizes(make: Maker) -> Iterator[Sample]:
             yield make.sample(f"sizes {shape} {lists}", grad, shape, indices(make, lists))
         return
     rows: dict[str, tuple[tuple[tuple[int, ...], tuple[Any, ...]], ...]] = {
-        "select_backward": (((2, 3), (0, 1)), ((2, 3), (-1, -3)), ((3,), (0, 2)), ((2, 0), (0, 1))),
+        "select_backward": (
+            ((2, 3), (0, 1)),
+            ((2, 3), (-1, -3)),
+            ((3,), (0, 2)),
+            ((2, 0), (0, 1)),
+            ((2, 3, 4), (1, 2)),
+        ),
         "slice_backward": (
             ((5,), (0, 1, 4, 1)),
             ((5,), (0, None, None, 2)),
             ((2, 5), (-1, -3, None, 1)),
             ((5,), (0, 3, 1, 1)),
             ((5, 2), (0, -99, 99, 3)),
+            ((2, 5, 3), (1, 1, 4, 2)),
         ),
     }
     rule = make.name.removesuffix("_backward")

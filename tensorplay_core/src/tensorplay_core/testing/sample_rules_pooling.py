@@ -21,6 +21,7 @@ _MAX: dict[int, dict[str, tuple[Shape, tuple[Any, ...]]]] = {
         "plain": ((2, 5), (2,)),
         "overlapping": ((1, 1, 5), (3, 1, 1)),
         "all arguments": ((1, 6), (2, 2, 1, 2, True)),
+        "channels": ((2, 3, 3), (2, 1)),
         "empty batch": ((0, 1, 3), (2,)),
     },
     2: {
@@ -31,11 +32,13 @@ _MAX: dict[int, dict[str, tuple[Shape, tuple[Any, ...]]]] = {
         "ceil_mode": ((1, 1, 3, 5), (2, 2, 0, 1, True)),
         "dilation": ((1, 1, 5, 3), (2, (2, 1), (1, 0), (2, 1), True)),
         "no stride": ((1, 2, 2, 3), (2, ())),
+        "channels": ((2, 3, 2, 3), (2, 1)),
         "empty batch": ((0, 2, 3, 3), (2,)),
     },
     3: {
         "plain": ((1, 2, 2, 2, 2), (2,)),
         "all arguments": ((1, 2, 3, 3), ((1, 2, 2), (1, 1, 2), (0, 1, 1), (1, 1, 2), True)),
+        "channels": ((2, 3, 2, 1, 2), ((2, 1, 2), 1)),
         "empty batch": ((0, 1, 2, 2, 2), (2,)),
     },
 }
@@ -45,6 +48,7 @@ _AVG: dict[int, dict[str, tuple[Shape, tuple[Any, ...]]]] = {
         "plain": ((2, 5), (2,)),
         "all arguments": ((1, 1, 6), (3, 2, 1, True, False)),
         "ceil_mode": ((1, 6), (3, 2, 1, True)),
+        "channels": ((2, 3, 3), (2, 1)),
         "empty batch": ((0, 1, 3), (2,)),
     },
     2: {
@@ -55,12 +59,14 @@ _AVG: dict[int, dict[str, tuple[Shape, tuple[Any, ...]]]] = {
         "ceil_mode": ((1, 1, 4, 3), (2, (3, 2), (1, 0), True, True, None)),
         "ceil_mode, padding left out": ((1, 1, 4, 3), (2, (3, 2), (1, 0), True, False, None)),
         "divisor": ((1, 2, 3, 2), (2, 1, 0, False, True, 3)),
+        "channels": ((2, 3, 2, 3), (2, 1, 0, False, True, None)),
         "empty batch": ((0, 2, 3, 3), (2, (), 0, False, True, None)),
     },
     3: {
         "plain": ((1, 2, 2, 2, 2), (2, (), 0, False, True, None)),
         "all arguments": ((1, 2, 3, 3), ((1, 2, 3), (1, 2, 2), (0, 1, 1), True, False, None)),
         "divisor": ((1, 2, 1, 2), ((2, 1, 1), 1, 0, False, True, -2)),
+        "channels": ((2, 3, 2, 1, 2), ((2, 1, 2), 1, 0, False, True, None)),
         "empty batch": ((0, 1, 2, 2, 2), (2, (), 0, False, True, None)),
     },
 }
@@ -98,7 +104,7 @@ def backward(make: Maker) -> Iterator[Sample]:
         found = pool(make.name, shape, dims, *(*given, *((), 0, 1, False)[len(given) - 1 :]))
         grad = make.tensor(found.shape, argument="grad_output")
         yield make.sample(name, grad, make.tensor(shape), *sizes)
-        if name == "overlapping" or (name == "plain" and maximum):
+        if name == "overlapping" or (name in ("plain", "channels") and maximum):
             ties = make.tensor(shape, fill=(1, 0, 1))
             yield make.sample(f"{name}, ties", grad, ties, *sizes, smooth=False)
             if make.inexact:

@@ -61,7 +61,7 @@ def bernoulli(make: Maker) -> Iterator[Sample]:
 def multinomial(make: Maker) -> Iterator[Sample]:
     """Rows and one row, with and without replacement."""
     for shape in ((4,), (2, 3), (0, 3)):
-        for rest in ((2,), (1, False), (5, True)):
+        for rest in ((2,), (1, False), (5, True), (shape[-1],)):
             yield make.sample(f"shape {shape} {rest}", make.tensor(shape, fill=(1, 2, 0.5)), *rest, smooth=False)
     yield make.sample("strided", make.tensor((4, 3), "strided", fill=(1, 2, 0.5)), 2, smooth=False)
 

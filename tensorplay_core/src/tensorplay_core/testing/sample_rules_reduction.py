@@ -115,6 +115,8 @@ def spread(make: Maker) -> Iterator[Sample]:
     }
     for args, kwargs in rows[overload]:
         yield make.sample(f"{args} {kwargs}", make.tensor((3, 4)), *args, **kwargs)
+    for dim in (1, -2) if overload else ():
+        yield make.sample(f"dim {dim} of 3", make.tensor((2, 3, 4)), dim)
     args, kwargs = rows[overload][1]
     yield make.sample("strided", make.tensor((4, 3), "strided"), *args, **kwargs)
     yield make.sample("ties", make.tensor((4, 3), fill=(0, 1, 2, 3, 4, 5)), *args, **kwargs, smooth=False)
@@ -139,6 +141,7 @@ def norm(make: Maker) -> Iterator[Sample]:
     if make.schema.overload == "str":
         for dim in (None, 0, -1, (0, 1)):
             yield make.sample(f"dim {dim}", make.tensor((2, 3)), "fro", dim, dim is None)
+        yield make.sample("dim 1 of 3", make.tensor((2, 3, 4)), "fro", 1)
         yield make.sample("0-d", make.tensor(()), "fro")
         yield make.sample("empty dim", make.tensor((0, 3)), "fro", 0, smooth=False)
         yield make.sample("empty result", make.tensor((0, 3)), "fro", 1)
@@ -176,6 +179,7 @@ def median(make: Maker) -> Iterator[Sample]:
     yield make.sample("ties", make.tensor((8,), fill=(0, 1)), *dims[0], smooth=False)
     if make.schema.overload:
         yield make.sample("empty result", make.tensor((0, 3)), 1)
+        yield make.sample("dim 1 of 3", make.tensor((2, 3, 4)), 1)
     yield from special(make, dims[-1])
 
 
@@ -191,6 +195,7 @@ def quantile(make: Maker) -> Iterator[Sample]:
     for dim in (0, -1, None):
         for keepdim in (False, True):
             yield make.sample(f"dim {dim} keepdim {keepdim}", make.tensor((3, 4)), q(0.25, 0.75), dim, keepdim)
+    yield make.sample("dim 1 of 3", make.tensor((2, 3, 4)), q(0.25, 0.75), 1)
     yield make.sample("0-d", make.tensor(()), q(0.5), 0)
     yield make.sample("strided", make.tensor((4, 3), "strided"), q(0.5, 0.125), 0)
     yield make.sample("ties", make.tensor((6,), fill=(0.0, 1.0, 2.0)), q(0.5, 0.625), smooth=False)
@@ -238,6 +243,7 @@ def diff(make: Maker) -> Iterator[Sample]:
         ((2, 3), (5,)),
         ((3,), (0,)),
         ((0, 3), ()),
+        ((2, 4, 3), (1, 1)),
     )
     for shape, rest in rows:
         yield make.sample(f"shape {shape} {rest}", make.tensor(shape), *rest)

@@ -70,7 +70,15 @@ def topk(make: Maker) -> Iterator[Sample]:
 
 def kthvalue(make: Maker) -> Iterator[Sample]:
     """From the first to the last."""
-    rows: Rows = (((5,), (1,)), ((5,), (5, 0)), ((3, 4), (2, 0)), ((3, 4), (3, -1, True)), ((), (1,)), ((0, 3), (2, 1)))
+    rows: Rows = (
+        ((5,), (1,)),
+        ((5,), (5, 0)),
+        ((3, 4), (2, 0)),
+        ((3, 4), (3, -1, True)),
+        ((2, 3, 4), (2, 1)),
+        ((), (1,)),
+        ((0, 3), (2, 1)),
+    )
     for shape, rest in rows:
         yield make.sample(f"shape {shape} {rest}", make.tensor(shape), *rest)
     yield make.sample("strided", make.tensor((4, 3), "strided"), 2, 0)

@@ -14,6 +14,10 @@ from tensorplay_core.types.dtype import DType
 NOT_PROMOTED = {"condition": "bool_type", "index": "index_type", "indices": "index_type"}
 """Tensor arguments that choose rather than compute: they keep their dtype, and are no numbers. Each with the attribute
 of the first tensor's type that says what it usually is, which is what the fast path asks for."""
+BROADCASTING = ("broadcast", "bitwise", "clamp")
+"""Shape rules of operators whose tensors share a dtype, so that a number may stand for one of several."""
+PLAIN_NUMBERS = (float, int)
+"""The classes of numbers that the fast path takes as they are; bools, complex numbers and NumPy's go the slow one."""
 
 _SIGNED = (dt.int8, dt.int16, dt.int32, dt.int64)
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}

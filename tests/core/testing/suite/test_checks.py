@@ -10,11 +10,13 @@ import pytest
 
 import tensorplay as tp
 from tensorplay_core.dispatch import fallbacks
-from tensorplay_core.errors import ArgumentError, BackendError
+from tensorplay_core.errors import ArgumentError, BackendError, LinAlgError
 from tensorplay_core.testing.references import names as referenced
 from tensorplay_core.testing.suite import Profile
 from tensorplay_core.testing.suite.checks import ON_THE_DEVICE, OPERATOR_CHECKS, applies, check, gaps_of, run, steps
+from tensorplay_core.testing.suite.further_bad_calls import BAD_ARGS, BAD_CALLS, NAMED
 from tensorplay_core.testing.suite.outcome import AREAS, DEVICE_CHECKS, FAILED, GAP, OK, Outcome, parts
+from tensorplay_core.testing.suite.refusals import BAD, BEYOND, bad_calls
 from tensorplay_core.testing.suite.subject import QUICK, Subject, chosen, operators
 
 
@@ -47,6 +49,54 @@ def test_every_area_of_every_operator_is_run_and_is_in_the_table():
 def test_every_operator_whose_result_is_a_function_of_its_arguments_has_a_reference():
     without = {name for name, op in operators().items() if "random" not in op.tags and name != "empty"}
     assert without <= {*referenced()}
+
+
+UNREFUSING = {
+    *("argwhere", "kron", "median", "msort", "nonzero", "ravel", "_unique2", "zero_", "random_", "bitwise_not"),
+    *("atleast_1d", "atleast_2d", "atleast_3d", "hardshrink", "hardtanh", "std", "std_mean", "var", "var_mean"),
+}
+"""What takes every tensor of its dtypes, whatever its shape; and so does all whose result has the same shape."""
+
+
+def test_every_operator_that_can_refuse_a_shape_or_a_number_has_bad_calls():
+    without = {
+        name for name, op in operators().items()
+        if op.shape != "same" and all(case.name.startswith(("no tensor", "tensors of")) for case in bad_calls(op))
+    }  # fmt: skip
+    assert without == UNREFUSING
+
+
+def test_a_bad_call_is_of_an_operator_or_of_a_rule_that_there_is():
+    rules = {op.shape for op in operators().values()}
+    named = {*BAD, *BAD_ARGS, *BEYOND, *NAMED, *(name for name, *_ in BAD_CALLS)}
+    assert named <= rules | {*operators()}
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    [
+        ("linalg_eigvalsh", lambda self, UPLO="L": np.linalg.eigvalsh(self, "U" if UPLO.upper() == "U" else "L")),
+        ("unfold", lambda self, dimension, size, step: np.lib.stride_tricks.sliding_window_view(self, size, dimension)),
+        ("clamp", lambda self, min=None, max=None: self if min is None and max is None else np.clip(self, min, max)),
+        ("bmm", lambda self, mat2: np.matmul(self, mat2)),
+    ],
+)
+def test_a_kernel_that_takes_what_the_shape_rule_refuses_is_found(library, name, kernel):
+    library.impl(name, kernel, override=True)
+    found = [one.what for one in outcomes(name) if one.area == "errors" and one.status == FAILED]
+    assert any("must raise, and gives" in what for what in found), found
+
+
+def test_a_singular_matrix_in_a_batch_must_be_named(library):
+    def kernel(A: Any) -> Any:
+        try:
+            return np.linalg.inv(A)
+        except np.linalg.LinAlgError:
+            raise LinAlgError("a matrix is singular") from None
+
+    library.impl("linalg_inv", kernel, override=True)
+    found = [one.what for one in outcomes("linalg_inv") if one.area == "errors" and one.status == FAILED]
+    assert len(found) == 1 and "names not which item it is" in found[0]
 
 
 def test_a_right_backend_passes_and_every_dtype_is_compared():
@@ -120,7 +170,8 @@ def test_a_quick_run_of_a_device_without_the_usual_dtypes_takes_others_of_each_k
         (subject.dtypes, QUICK),
         (("float64", "int64", "bool"), ("float64", "int64", "bool")),
         (("bfloat16", "float64"), ("bfloat16",)),
-        (("uint8", "int32", "complex128"), ("int32", "complex128")),
+        (("uint8", "int32", "int16", "complex128"), ("uint8", "int32", "complex128")),
+        (("int16", "uint16"), ("int16",)),
     ):
         subject.dtypes = has
         assert {*subject.checked_dtypes} == {*checked}

@@ -13,7 +13,7 @@ from tensorplay_core.codegen.context import CodegenContext, constant, indent, tu
 from tensorplay_core.codegen.contract import Derivative, NativeFunction
 from tensorplay_core.codegen.signatures import default_text, promoted, takes_numbers
 from tensorplay_core.codegen.targets.node_plan import Plan, owned, plan
-from tensorplay_core.types.promotion import NOT_PROMOTED
+from tensorplay_core.types.promotion import NOT_PROMOTED, PLAIN_NUMBERS
 from tensorplay_core.types.schema import Argument, BaseType
 
 RESULT_TYPES = {
@@ -25,6 +25,7 @@ RESULT_TYPES = {
     "index": "index_type",
     "real": "real_type",
 }
+_NUMBERS = f"({', '.join(one.__name__ for one in PLAIN_NUMBERS)})"
 _CLASSES = {BaseType.BOOL: "bool", BaseType.INT: "int", BaseType.STR: "str"}
 CONSTANTS = ("None", "True", "False")
 """Defaults of which there is one, so that identity is the question."""
@@ -207,9 +208,9 @@ def plain(argument: Argument, name: str, *, any_number: bool) -> str:
     """
     base, floating = argument.type.base, "" if any_number else " and t is t.float_type"
     if base is BaseType.SCALAR:
-        condition = f"{name}.__class__ in (float, int){floating}"
+        condition = f"{name}.__class__ in {_NUMBERS}{floating}"
     elif base is BaseType.FLOAT:
-        condition = f"{name}.__class__ in (float, int)"
+        condition = f"{name}.__class__ in {_NUMBERS}"
     else:
         condition = f"{name}.__class__ is {_CLASSES[base]}"
     default = None if argument.default is None else default_text(argument)

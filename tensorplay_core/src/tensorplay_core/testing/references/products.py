@@ -234,8 +234,10 @@ def tensordot(self: Array, other: Array, dims_self: Sequence[int], dims_other: S
 
 
 def norm(values: Sequence[Any], p: float) -> float:
-    """The p-norm of numbers."""
+    """The p-norm of numbers; for 0 how many are not 0."""
     sizes = [abs(v) for v in values]
+    if p == 0:
+        return math.fsum(s if math.isnan(s) else s > 0 for s in sizes)
     if p == math.inf:
         return max(sizes, default=0.0)
     if p == 1:

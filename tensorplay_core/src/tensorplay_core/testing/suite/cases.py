@@ -27,6 +27,8 @@ BOUNDED = {
     *("linear", "index", "index_backward", "scatter_reduce", "_embedding"),
 }
 """Operators that are not tried with integers of the dtype's whole range."""
+PLACED = ("factorization", "_cdist_backward")
+"""The tag and the operator whose samples have numbers that belong together, so that only all of them may change."""
 BLOCK = 2**17
 """Large inputs have more elements than this, and not a multiple of anything that a kernel's block may be."""
 
@@ -107,10 +109,11 @@ def on_samples(subject: Subject, op: Operator, dtype: str, area: str = "forward"
     rng = subject.rng(op.display_name, dtype, area)
     wide: Case | None = None
     plain: Case | None = None
+    placed = any(one in PLACED for one in (op.name, *op.tags))
     for sample in samples(op, dtype=dtype, seed=rng.getrandbits(32)):
         args = tuple(map(described, sample.args))
         kwargs = {name: described(value) for name, value in sample.kwargs.items()}
-        case = suited(subject, Case(sample.name, args, kwargs, dtype, sample.smooth, placed="factorization" in op.tags))
+        case = suited(subject, Case(sample.name, args, kwargs, dtype, sample.smooth, placed=placed))
         if case is None:
             continue
         expanded = any(given.layout == "expanded" for given in case.tensors)

@@ -16,6 +16,7 @@ from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.ops.arguments import plan_of
 from tensorplay_core.testing.suite.calls import Judge, Made, Skip, bits_of, over
 from tensorplay_core.testing.suite.cases import Case, on_samples, renewed
+from tensorplay_core.testing.suite.distributions import distributed, drawn
 from tensorplay_core.testing.suite.examination import examine
 from tensorplay_core.testing.suite.given import LAYOUTS
 from tensorplay_core.testing.suite.larger_cases import larger
@@ -33,6 +34,17 @@ def forward(subject: Subject, op: Operator) -> Iterator[Outcome]:
     for dtype in subject.checked_dtypes:
         judge = Judge(subject, op)
         yield from over(judge, "forward", dtype, on_samples(subject, op, dtype), partial(examine, judge))
+        if "random" in op.tags:
+            yield from _of_many(subject, op, dtype)
+
+
+def _of_many(subject: Subject, op: Operator, dtype: str) -> Iterator[Outcome]:
+    """What an operator draws, thousands of numbers at once."""
+    found = [*drawn(subject, op, dtype)]
+    if found:
+        judge, draws = Judge(subject, op), {id(case): draw for case, draw in found}
+        cases = (case for case, _ in found)
+        yield from over(judge, "forward", dtype, cases, lambda case: distributed(judge, case, draws[id(case)]))
 
 
 def layouts(subject: Subject, op: Operator) -> Iterator[Outcome]:

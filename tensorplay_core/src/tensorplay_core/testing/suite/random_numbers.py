@@ -24,6 +24,10 @@ SIGMAS = 6
 """A mean further off than this is no chance: about 2 in a thousand million."""
 BELOW = {"rand": 0.5 + math.sqrt(1 / 12), "randn": (1 + math.erf(math.sqrt(0.5))) / 2}
 """The share of numbers that are less than one standard deviation above the mean."""
+CREATED = {
+    "rand": "tp.rand(20", "randn": "tp.randn(20", "randperm": "tp.randperm(20", "randint": "tp.randint(0, 1000, (20,)",
+}  # fmt: skip
+"""The functions that make a tensor of random numbers, with the text of a call up to the device."""
 NORMALS = 1000
 """So many normal numbers are drawn to see what they take: one in fifty needs another try."""
 HALVES = 8
@@ -200,16 +204,20 @@ def _indices_apart(subject: Subject) -> None:
     if backends.load(subject.device).device_count < 2:
         raise Skip
     one, other = (f"{subject.device}:{index}" for index in range(2))
-    drawn = []
-    for count in (0, 3):
-        seed = _seeded(subject, "indices")
-        subject.tp.rand(count, device=one)
-        drawn.append(subject.tp.rand(20, device=other).tolist())
-    if drawn[0] != drawn[1]:
-        draw = f'print(tp.rand(20, device="{other}"))'
-        lines = [f"tp.manual_seed({seed})", draw, f"tp.manual_seed({seed})", f'tp.rand(3, device="{one}")', draw]
-        program = "\n".join(["import tensorplay as tp", "", *lines])
-        raise Finding(f"numbers that {one} draws change what {other} draws after the same seed", program)
+    for name, text in CREATED.items():
+        function, drawn = getattr(subject.tp, name), []
+        args = (0, 1000, (20,)) if name == "randint" else (20,)
+        for count in (0, 3):
+            seed = _seeded(subject, "indices", name)
+            for _ in range(count):
+                function(*args, device=one)
+            drawn.append(function(*args, device=other).tolist())
+        if drawn[0] != drawn[1]:
+            draw = f'print({text}, device="{other}"))'
+            before = f'{text}, device="{one}")'
+            lines = [f"tp.manual_seed({seed})", draw, f"tp.manual_seed({seed})", *[before] * 3, draw]
+            program = "\n".join(["import tensorplay as tp", "", *lines])
+            raise Finding(f"numbers that {name} draws on {one} change what {other} draws after one seed", program)
 
 
 def _philox(subject: Subject) -> None:

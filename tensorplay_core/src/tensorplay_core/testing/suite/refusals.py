@@ -18,41 +18,33 @@ from tensorplay_core.testing.sample_specs import Named
 from tensorplay_core.testing.samples import samples
 from tensorplay_core.testing.suite.calls import Judge, Made, Skip, over
 from tensorplay_core.testing.suite.cases import Case, on_samples, suited
+from tensorplay_core.testing.suite.further_bad_calls import (
+    BAD_ARGS,
+    BAD_CALLS,
+    DEVICE,
+    NAMED,
+    OUT_OF_RANGE,
+    Args,
+    X,
+)
+from tensorplay_core.testing.suite.further_bad_calls import ints as _i
+from tensorplay_core.testing.suite.further_bad_calls import mask as _mask
+from tensorplay_core.testing.suite.further_bad_calls import row as _row
+from tensorplay_core.testing.suite.further_bad_calls import t as _t
 from tensorplay_core.testing.suite.given import Given, described
 from tensorplay_core.testing.suite.outcome import Outcome
-from tensorplay_core.testing.suite.subject import Subject, inplace_of
+from tensorplay_core.testing.suite.subject import Subject, inplace_of, operators
 
-DEVICE = {"device": Named("device", "")}
 REFUSED = ("int32", "uint8", "complex64")
 """Dtypes of the kinds that some operators do not take; what works on bool by the way is left open."""
-SAID = (("7", "2"), ("9", "5"))
-FAR = "an index far out of range"
+FAR, ONE_OF_MANY = "an index far out of range", "a bad item in a batch"
+SAID = {FAR: (("7", "2"), ("9", "5")), ONE_OF_MANY: (("5",),)}
+"""The numbers that a message must have, any one of the groups: an index with the size of its dim, an item's number."""
 RIGHT = 4
 """How many calls that are right come before the bad ones."""
-Bad = tuple[tuple[Any, ...], dict[str, Any]]
-
-
-def _t(*shape: int) -> Given:
-    return Given(shape, [float(k + 1) for k in range(math.prod(shape))], "float32")
-
-
-def _i(*values: int) -> Given:
-    return Given((len(values),), list(values), "int64")
-
-
-def _mask(*shape: int) -> Given:
-    return Given(shape, [True] * math.prod(shape), "bool")
-
-
-def _row(*values: int) -> Given:
-    return Given((1, len(values)), list(values), "int64")
-
-
-X = _t(2, 3)
+Bad = tuple[Args, dict[str, Any]]
 ROWS = ((0, _row(0, 2, 1)), (0, _row(0, -3, 1)), (1, _row(3, 0)), (2, _row(0)), (0, _i(0)))
 """A dim of ``X`` and indices along it that it has not."""
-OUT_OF_RANGE = ((X, 2), (X, -3), (_t(), 1), (_t(), -2))
-"""A tensor and a dim that it has not; one of 0 dims has the dims 0 and -1."""
 
 
 def _broadcast(op: Operator) -> Iterator[Bad]:
@@ -89,7 +81,7 @@ def _write(op: Operator) -> Iterator[Bad]:
         yield (X, "x"), {}
 
 
-def _each(*bad: tuple[Any, ...]) -> Callable[[Operator], Iterator[Bad]]:
+def _each(*bad: Args) -> Callable[[Operator], Iterator[Bad]]:
     return lambda op: ((args, {}) for args in bad)
 
 
@@ -173,8 +165,8 @@ BAD: dict[str, Callable[[Operator], Iterator[Bad]]] = {
 
 
 _W = _t(2, 5)
-BEYOND: dict[str, tuple[tuple[Any, ...], ...]] = {
-    "index": ((_W, [_i(7)]), (_W, [None, _i(9)]), (_W, [_i(1), _i(-9)])),
+BEYOND: dict[str, tuple[Args, ...]] = {
+    "index": ((_W, [_i(7)]), (_W, [None, _i(9)]), (_W, [_i(1), _i(-9)]), (_W, [_mask(2), _i(0, 9)])),
     "index_put": ((_W, [_i(7)], _t(5)), (_W, [None, _i(9)], _t(2, 1)), (_W, [_i(1), _i(-9)], _t(1), True)),
     "index_select": ((_W, 1, _i(9)), (_W, 0, _i(-7))),
     "gather": ((_W, 1, _row(9)), (_W, 0, _row(-7))),
@@ -190,13 +182,22 @@ def bad_calls(op: Operator) -> Iterator[Case]:
         yield Case("too few classes", (X, _i(0)), {}, "float32")
     for args in BEYOND.get(op.shape or op.display_name, ()):
         yield Case(FAR, args, {}, "float32")
-    for args, kwargs in BAD.get(op.shape or op.display_name, _each())(op):
+    for args in NAMED.get(op.display_name, ()):
+        yield Case(ONE_OF_MANY, args, {}, "float32")
+    for args, kwargs in (*BAD.get(op.shape or op.display_name, _each())(op), *_own(op)):
         yield Case("a bad call", args, kwargs, "float32")
     asks = any(a.default is None for a in op.schema.keyword_only)
     if op.schema.positional and op.schema.positional[0].type.is_tensor and not asks:
         rest = [X if a.type.is_tensor else 1 for a in op.schema.positional[1:] if a.default is None]
         yield Case("no tensor", ("x", *rest), {}, "float32")
     yield from refused_dtypes(op)
+
+
+def _own(op: Operator) -> Iterator[Bad]:
+    """Yields calls of the further tables, which have rules as well where no operator is called so."""
+    for key in {op.display_name, op.shape} - {name for name in operators() if name != op.display_name}:
+        yield from ((args, {}) for args in BAD_ARGS.get(key or "", ()))
+    yield from ((args, kwargs) for name, args, kwargs in BAD_CALLS if name == op.display_name)
 
 
 def refused_dtypes(op: Operator) -> Iterator[Case]:
@@ -266,8 +267,10 @@ def refuses(judge: Judge, case: Case) -> None:
             result = judge.op.function(*made.args, **made.kwargs)
         except TensorPlayError as error:
             judge.calls += 1
-            if case.name == FAR and not any(all(re.search(rf"\b{n}\b", str(error)) for n in pair) for pair in SAID):
-                judge.wrong(case, f"names not both the index and the size of its dim: {error}")
+            said = SAID.get(case.name)
+            if said and not any(all(re.search(rf"\b{n}\b", str(error)) for n in numbers) for numbers in said):
+                what = "both the index and the size of its dim" if case.name == FAR else "which item it is"
+                judge.wrong(case, f"names not {what}: {error}")
         except Exception as error:
             judge.wrong(case, f"raised {type(error).__name__}, which is not TensorPlay's: {error}")
         else:

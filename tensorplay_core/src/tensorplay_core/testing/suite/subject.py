@@ -22,7 +22,7 @@ from tensorplay_core.testing.suite.outcome import Profile
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.dtype import by_name
 
-QUICK = ("float32", "float16", "int32", "bool", "complex64")
+QUICK = ("float32", "float16", "int32", "uint8", "bool", "complex64")
 """The dtypes of a quick run; where a device has none of a kind, its first dtype of that kind stands in their place."""
 BITS = 32
 """A seed's bits: short enough to be typed again."""
