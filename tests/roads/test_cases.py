@@ -11,7 +11,6 @@ import pytest
 import tensorplay as tp
 
 LATER = {
-    "C03": "vmap",
     "D01": "array_api",
     "D02": "array_api",
     "D03": "array_api",
@@ -24,6 +23,16 @@ def test_cases_that_wait_for_an_operator(case, name):
     for part in name.split("."):
         found = getattr(found, part, None)
     assert found is None, f"tp.{name} exists: move case {case} from LATER to a test of its own"
+
+
+def test_C03_a_new_tensor_is_written_to_under_vmap():
+    def function(x):
+        m = tp.zeros(2)
+        m[0] = x.sum()
+        return m
+
+    found = tp.vmap(function)(tp.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    assert found.tolist() == [[3, 0], [7, 0]]
 
 
 def test_A01_the_gradient_of_a_product_with_zeros():

@@ -147,6 +147,7 @@ def page_keys(device: str) -> list[tuple[str, int]]:
 
 def _operators() -> list[Operator]:
     import tensorplay_core.autocast  # noqa: F401  the operators, and what autocast does to them
+    import tensorplay_core.vmap  # noqa: F401  and vmap
     from tensorplay_core.dispatch.registry import REGISTRY
 
     return sorted(

@@ -79,7 +79,8 @@ def test_what_is_no_operator_is_answered(double):
 def test_device_types_that_are_none(double, devices, message):
     with pytest.raises(tp.RegistrationError, match=message):
         double.register_kernel(devices, lambda x: x * 2)
-    assert set(REGISTRY.find("t::double").table) == {int(DispatchKey.Composite), "Autograd"}
+    slots = set(REGISTRY.find("t::double").table) - {"Vmap"}  # which it has once a program has used vmap
+    assert slots == {int(DispatchKey.Composite), "Autograd"}
     with pytest.raises(tp.ArgumentError, match="a device type is a string such as 'cpu', not 3"):
         double.register_kernel([3], lambda x: x)
 
