@@ -19,13 +19,14 @@ from tensorplay_core import errors, public
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = ("README.md", "CONTRIBUTING.md")
 MODULES = {
-    *("accelerator", "autograd", "backends", "errors", "library", "linalg", "nn", "profiler", "special", "testing"),
-    "utils",
+    *("accelerator", "amp", "autograd", "backends", "errors", "func", "library", "linalg", "modes", "nn", "overrides"),
+    *("profiler", "special", "testing", "utils"),
 }
 """The modules among the public names; ``ops`` is an object."""
 LAZY = {
     *("accelerator", "backends", "explain", "get_rng_state", "initial_seed", "is_anomaly_check_nan_enabled"),
     *("is_anomaly_enabled", "profiler", "seed", "set_default_device", "set_rng_state", "show_config", "testing"),
+    *("DispatchMode", "amp", "func", "modes", "overrides", "vmap"),
     *("utils", "Generator", "asarray", "from_dlpack", "frombuffer", "load_file", "load_metadata", "save_file"),
 }
 PROMISED = re.findall(

@@ -15,6 +15,7 @@ from tensorplay_core.testing.bisect.examining import Examined, concerns, examine
 from tensorplay_core.testing.bisect.finding import Finding, place_here
 from tensorplay_core.testing.bisect.moving import on, tensors_of
 from tensorplay_core.testing.bisect.slices import built, laid, smallest
+from tensorplay_core.testing.suite.checks import profile_of
 from tensorplay_core.types.device import Device
 
 PATIENCE = 2.0
@@ -34,7 +35,7 @@ class Bisect(DispatchMode):
         device: the device that is examined.
         against: the one that is trusted.
         goes_on: keep going after a finding, with the right result in the place of the wrong one.
-        factor: what error budgets are multiplied by.
+        factor: what error budgets are multiplied by, besides what the device's own package declares.
         say: called with a line of progress now and then.
 
     Attributes:
@@ -54,6 +55,7 @@ class Bisect(DispatchMode):
     ) -> None:
         """See the class."""
         self.device, self.against, self.goes_on, self.factor = device, against, goes_on, factor
+        self._profile = profile_of(device.type)
         self.findings: list[Finding] = []
         self.compared = 0
         self.skipped: Counter[str] = Counter()
@@ -74,7 +76,8 @@ class Bisect(DispatchMode):
             self.skipped[op.display_name] += mine or "random" in op.tags
             return func(*args, **kwargs)
         before = on(self.against, (args, kwargs), self.device.type)
-        found = examine(op, args, kwargs, self.device, self.against, self.factor, self._run, before)
+        factor = self.factor * self._profile.factor(op.display_name)
+        found = examine(op, args, kwargs, self.device, self.against, factor, self._run, before)
         self.compared += found.compared
         self._tell(op.display_name)
         if found.difference is None:
@@ -96,7 +99,8 @@ class Bisect(DispatchMode):
 
         def again(call: Any) -> Difference | None:
             one_args, one_kwargs = built(call)
-            return examine(op, one_args, one_kwargs, self.device, self.against, self.factor).difference
+            factor = self.factor * self._profile.factor(op.display_name)
+            return examine(op, one_args, one_kwargs, self.device, self.against, factor).difference
 
         shown = again(call)
         if shown is not None:
