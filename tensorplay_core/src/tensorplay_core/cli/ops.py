@@ -146,8 +146,8 @@ def page_keys(device: str) -> list[tuple[str, int]]:
 
 
 def _operators() -> list[Operator]:
-    import tensorplay_core.autocast  # noqa: F401  the operators, and what autocast does to them
-    import tensorplay_core.vmap  # noqa: F401  and vmap
+    import tensorplay_core.autocast  # the operators, and what autocast
+    import tensorplay_core.vmap  # noqa: F401  and vmap do to them
     from tensorplay_core.dispatch.registry import REGISTRY
 
     return sorted(
