@@ -184,6 +184,12 @@ def test_errors_of_operators_name_the_operator():
         tp.vmap(lambda x: x.sum(5))(tensor())
 
 
+@pytest.mark.parametrize("make", [lambda x: x.requires_grad_(), lambda x: tp.zeros(2, requires_grad=True)])
+def test_nothing_is_recorded_of_a_batched_tensor_itself(make):
+    with pytest.raises(TransformError, match=r"(?s)nothing is recorded.*fix: differentiate with tp\.func\.grad"):
+        tp.vmap(lambda x: make(x) * 2)(tensor())
+
+
 def test_as_strided_counts_from_each_element():
     found = tp.vmap(lambda x: tp.as_strided(x, (3,), (2,), 1))(tensor())
     same(found, np.stack([X[i].ravel()[1::2][:3] for i in range(2)]))

@@ -9,7 +9,8 @@ from tensorplay_core.autograd import api
 from tensorplay_core.autograd.engine import Pass, root_gradient
 from tensorplay_core.autograd.node import RETAINED, AccumulateGrad, Node, Output
 from tensorplay_core.dispatch import active
-from tensorplay_core.errors import ArgumentError, AutogradError, fix
+from tensorplay_core.dispatch.wrapped import BATCHED
+from tensorplay_core.errors import ArgumentError, AutogradError, TransformError, fix
 from tensorplay_core.tensor.overrides import UNASKED, ask, overridable_members
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, another, attributes, bind, like
 from tensorplay_core.tensor.version import alias, version_of
@@ -53,6 +54,11 @@ class AutogradMethods(TensorBase):
                 self._node = None
             return
         if value:
+            if self._type.wrapper == BATCHED:
+                raise TransformError(
+                    "requires_grad: nothing is recorded of a batched tensor inside of vmap"
+                    + fix("differentiate with tp.func.grad inside of vmap; or set it on the tensor before vmap.")
+                )
             if not self._type.dtype.is_inexact:
                 raise AutogradError(
                     f"only floating and complex tensors can require grad, not {self._type.dtype.name}"

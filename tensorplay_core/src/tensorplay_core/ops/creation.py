@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensorplay_core.autograd.node import AccumulateGrad
-from tensorplay_core.dispatch import devices
+from tensorplay_core.dispatch import active, devices
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.integers import default_integer
 from tensorplay_core.dispatch.tensor_type import TensorType, intern
+from tensorplay_core.dispatch.wrapped import INNERMOST
 from tensorplay_core.errors import (
     ArgumentError,
     BackendError,
@@ -28,6 +29,7 @@ from tensorplay_core.ops.shape_checks import as_ints
 from tensorplay_core.ops.typing_rules import check_fits
 from tensorplay_core.tensor.overrides import overridable, seen_by_modes
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, another, wrap
+from tensorplay_core.tensor.wrappers import wrap_at
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import DType, as_dtype
@@ -46,6 +48,8 @@ def _place(device: Any) -> Device:
 
 def _finish(array: Any, type: TensorType, requires_grad: bool) -> Tensor:
     y = wrap(array, type.inference_twin if STATE.get().inference else type)
+    if active.special and (level := INNERMOST.get()) is not None:
+        y = wrap_at(level, y)  # it can be written to inside of the transform that is open
     return y.requires_grad_() if requires_grad else y
 
 
@@ -123,7 +127,8 @@ def tensor(
             f"tensor: complex numbers do not fit dtype {type.dtype.name}" + fix("use dtype=tp.complex64.")
         )
     if 0 in shape:
-        return _finish(call(FULL, (shape, 0), {"dtype": type.dtype, "device": type.device})._array, type, requires_grad)
+        empty: Tensor = call(FULL, (shape, 0), {"dtype": type.dtype, "device": type.device})
+        return empty.requires_grad_() if requires_grad else empty
     try:
         array = type.api.from_list(values, type.native)
     except (OverflowError, ValueError) as error:  # too large, or NaN where an integer is wanted
