@@ -7,6 +7,7 @@ Nearly all are functions of the array API standard. What is written out here is 
 
 from __future__ import annotations
 
+import math
 from types import FunctionType
 from typing import Any
 
@@ -71,18 +72,30 @@ def rounding(xp: Any, support: Support) -> Kernels:
 @quietly
 def transcendental(xp: Any, support: Support) -> Kernels:
     """Kernels of trigonometric, hyperbolic, exponential and error functions."""
-    kind = support.kind
+    kind, cast, single, where, inf = support.kind, support.cast, support.single, xp.where, math.inf
     exp, asarray, power = xp.exp, xp.asarray, first(xp, "pow", "power")
     exp2_of_reals = getattr(xp, "exp2", None)
 
     def exp2(self: Any) -> Any:
         if kind[self.dtype] == "complex":
-            return exp(self * asarray(0.69314718055994530942, dtype=self.dtype))
+            zero = asarray(0, dtype=self.dtype)  # an infinite part times the other's 0 is NaN
+            return where(xp.real(self) == -inf, zero, exp(self * asarray(0.69314718055994530942, dtype=self.dtype)))
         return power(asarray(2, dtype=self.dtype), self) if exp2_of_reals is None else exp2_of_reals(self)
 
     erf, erfc = error_functions(xp, support)
 
-    return {
+    def in_single(function: Any) -> Any:
+        """A function that computes halves in float32, as NumPy does by itself."""
+
+        def rounded_once(*arrays: Any) -> Any:
+            dtype = arrays[0].dtype
+            if kind[dtype] == "half":
+                return cast(function(*[cast(array, single) for array in arrays]), dtype)
+            return function(*arrays)
+
+        return rounded_once
+
+    made: Kernels = {
         "tan": xp.tan,
         "sinh": xp.sinh,
         "cosh": xp.cosh,
@@ -98,9 +111,10 @@ def transcendental(xp: Any, support: Support) -> Kernels:
         "log2": xp.log2,
         "log10": xp.log10,
         "logaddexp": xp.logaddexp,
-        "erf": erf,
-        "erfc": erfc,
     }
+    if not support.numpy_rules:
+        made = {name: in_single(function) for name, function in made.items()}
+    return {**made, "erf": erf, "erfc": erfc}
 
 
 def error_functions(xp: Any, support: Support) -> tuple[Any, Any]:

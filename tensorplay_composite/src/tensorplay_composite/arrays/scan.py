@@ -16,9 +16,9 @@ from tensorplay_composite.arrays._support import Kernel, Kernels, Support, check
 def kernels(xp: Any, support: Support) -> Kernels:
     """Returns the scans over ``xp``."""
     kind, cast, single, int64 = support.kind, support.cast, support.single, support.int64
-    methods = hasattr(xp, "ndarray") and hasattr(xp.ndarray, "cumsum")  # no Python function between, which would warn
-    sums: Kernel = xp.ndarray.cumsum if methods else xp.cumulative_sum
-    products: Kernel = xp.ndarray.cumprod if methods else xp.cumulative_prod
+    native = support.numpy_rules  # whose methods have no Python function between, which would warn; JAX's are abstract
+    sums: Kernel = xp.ndarray.cumsum if native else xp.cumulative_sum
+    products: Kernel = xp.ndarray.cumprod if native else xp.cumulative_prod
 
     def scanned(name: str, scan: Kernel, self: Any, dim: int) -> Any:
         what, dtype = kind[self.dtype], self.dtype
