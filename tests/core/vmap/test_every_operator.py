@@ -21,8 +21,8 @@ CREATION = {name for name, op in OPERATORS.items() if not any(a.type.is_tensor f
 BATCHABLE = sorted(OPERATORS.keys() - CREATION)
 LAYOUT = ("as_strided", "as_strided_scatter")
 """Operators that see how memory is laid out, which another in_dim changes."""
-FEW = 3
-SEVERAL = 12
+FEW = 2
+SEVERAL = 5
 """How many samples are tried where each costs several calls."""
 
 
