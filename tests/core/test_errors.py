@@ -28,6 +28,7 @@ BUILTIN = {
     "AutocastError": RuntimeError,
     "AutogradError": RuntimeError,
     "ForwardMissing": NotImplementedError,
+    "TransformError": RuntimeError,
     "SchemaError": ValueError,
     "ContractError": ValueError,
     "EnvironmentVariableError": ValueError,

@@ -110,17 +110,24 @@ def masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         )
     shape = broadcast_shapes("masked_scatter", self.shape, mask.shape)
     mask = _spread(mask, shape)
-    flat = mask.reshape(-1) if mask.numel() else mask.reshape(0)
-    number = flat.cumsum(0)  # of each true element, from 1
-    wanted = int(F.max(every_element(number)).item()) if flat.shape[0] else 0
+    if not mask._type.wraps:
+        wanted = int(mask.sum().item())
+        _check_source(source, wanted)
+        return F.index_put(_spread(self, shape), [mask], F.slice(source.reshape(-1), 0, 0, wanted))
+    # Under vmap the mask may be true another number of times for each element of the batch.
+    if not mask.numel():
+        return _spread(self, shape).clone()
+    number = mask.reshape(mask.numel()).cumsum(0)  # of each true element, from 1
+    _check_source(source, int(F.max(every_element(number)).item()))
+    if not source.numel():
+        return _spread(self, shape).clone()
+    taken = F.index(source.reshape(-1), [F.clamp(number - 1, 0, source.numel() - 1)])
+    return F.where(mask, taken.reshape(shape), self)
+
+
+def _check_source(source: Tensor, wanted: int) -> None:
     if source.numel() < wanted:
         raise ShapeError(f"masked_scatter: mask is true {wanted} times, and source has {source.numel()} elements")
-    if mask._type.wraps:  # another number for each element of a batch
-        if not source.numel() or not flat.shape[0]:
-            return _spread(self, shape).clone()
-        taken = F.index(source.reshape(-1), [F.clamp(number - 1, 0, source.numel() - 1)])
-        return F.where(mask, taken.reshape(shape), self)
-    return F.index_put(_spread(self, shape), [mask], F.slice(source.reshape(-1), 0, 0, wanted))
 
 
 def _check_sizes(op: str, self: Tensor, dim: int, index: Tensor, src: Tensor | None) -> None:

@@ -210,7 +210,8 @@ scaled.register_autograd(lambda ctx, grad: (grad * 5, None))
     assert made.scaled(x).item() == 2.0
     with pytest.raises(tp.AutogradError, match="has no gradient formula"):
         made.scaled(x).backward()
-    assert set(REGISTRY.find("cell::scaled").table) == {int(DispatchKey.Composite), "Autograd"}
+    slots = set(REGISTRY.find("cell::scaled").table) - {"Vmap"}  # which it has once a program has used vmap
+    assert slots == {int(DispatchKey.Composite), "Autograd"}
 
 
 def test_another_signature_or_another_module_is_an_error_that_names_both_places():
