@@ -21,7 +21,7 @@ CREATION = {name for name, op in OPERATORS.items() if not any(a.type.is_tensor f
 BATCHABLE = sorted(OPERATORS.keys() - CREATION)
 LAYOUT = ("as_strided", "as_strided_scatter")
 """Operators that see how memory is laid out, which another in_dim changes."""
-FEW, SEVERAL, MOST = 1, 3, 8
+FEW, SEVERAL, MOST = 1, 2, 5
 """How many samples are tried where each costs several calls."""
 
 
