@@ -7,7 +7,6 @@ with the reason, and the names are checked too. Forward mode must agree with rev
 
 from __future__ import annotations
 
-
 import pytest
 
 import tensorplay as tp
