@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
+from collections import OrderedDict, defaultdict, namedtuple
 
 import numpy as np
 import pytest
@@ -74,6 +74,29 @@ def test_chunks_give_the_same(chunk_size):
     whole = tp.vmap(function, (1, None), (1, 0))(tensor(), tensor(X[0].T))
     parts = tp.vmap(function, (1, None), (1, 0), chunk_size=chunk_size)(tensor(), tensor(X[0].T))
     assert all(tp.equal(a, b) for a, b in zip(whole, parts, strict=True))
+
+
+@pytest.mark.parametrize("chunk_size", [1, 2, 3])
+def test_chunks_draw_the_same_where_that_is_asked_for(chunk_size):
+    draw = lambda x: x * 0 + tp.rand((), dtype=tp.float64)  # noqa: E731
+    tp.manual_seed(3)
+    whole, after = tp.vmap(draw, randomness="same")(tensor()), tp.rand(2)
+    tp.manual_seed(3)
+    parts = tp.vmap(draw, randomness="same", chunk_size=chunk_size)(tensor())
+    assert tp.equal(parts, whole) and len(set(parts.flatten().tolist())) == 1
+    assert tp.equal(tp.rand(2), after)
+    parts = tp.vmap(draw, randomness="different", chunk_size=1)(tensor())
+    assert not tp.equal(parts[0], parts[1])
+
+
+@pytest.mark.parametrize("kind", [dict, OrderedDict, lambda items: defaultdict(list, items)])
+def test_dims_of_a_dict_go_by_its_keys(kind):
+    tree = kind([("a", tensor(X[:, 0])), ("b", tensor(X[:, 0].T))])
+    dims = kind([("b", 1), ("a", 0)])
+    same(tp.vmap(lambda d: d["a"] + d["b"], (dims,))(tree), 2 * X[:, 0])
+    found = tp.vmap(lambda d: d, (kind([("a", 0), ("b", 1)]),), dims)(tree)
+    same(found["a"], X[:, 0])
+    same(found["b"], X[:, 0].T)
 
 
 def test_a_result_that_is_the_same_for_all():
@@ -152,6 +175,7 @@ def test_a_batched_tensor_means_nothing_outside():
         (lambda x: tp.vmap(tp.sin, 0, (0, 0))(x), TypeError, "does not go with the result"),
         (lambda x: tp.vmap(tp.sin, randomness="other")(x), ValueError, "not 'other'"),
         (lambda x: tp.vmap(tp.sin, chunk_size=0)(x), ValueError, "chunk_size is None or a positive int"),
+        (lambda x: tp.vmap(tp.sin, chunk_size=True)(x), ValueError, "a positive int, not True"),
         (lambda x: tp.vmap(tp.sin)(x.sum()), IndexError, "out of range for a tensor of shape"),
     ],
 )

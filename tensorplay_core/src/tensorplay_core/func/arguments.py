@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tensorplay_core.errors import ArgumentError, AutogradError, ShapeError, ValueRangeError, fix
-from tensorplay_core.tensor.pytree import TreeSpec, tree_flatten
+from tensorplay_core.tensor.pytree import TreeSpec, leaves_as, tree_flatten
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 
 Argnums = int | tuple[int, ...]
@@ -103,15 +103,25 @@ def check_scalar(transform: str, value: Any) -> None:
         )
 
 
+def check_real(transform: str, leaves: Sequence[Tensor]) -> None:
+    """Refuses complex tensors, of which a Jacobian would have to say how real and imaginary parts are seen."""
+    for leaf in leaves:
+        if leaf.dtype.is_complex:
+            raise AutogradError(
+                f"{transform}: arguments and results must be real, and one tensor is {leaf.dtype.name}"
+                + fix("differentiate by tp.view_as_real(x); or take vjp or jvp.")
+            )
+
+
 def check_alike(transform: str, what: str, found: Any, wanted: Sequence[Tensor], spec: TreeSpec) -> list[Tensor]:
     """Returns the leaves of cotangents or tangents, which are of the shapes that they must have.
 
     Raises:
         ArgumentError, ShapeError: they are not.
     """
-    leaves, own = tree_flatten(found)
-    if own != spec:
-        raise ArgumentError(f"{transform}: {what} must be nested as {spec}, and are {own}")
+    leaves = leaves_as(found, spec)
+    if leaves is None:
+        raise ArgumentError(f"{transform}: {what} must be nested as {spec}, and are {tree_flatten(found)[1]}")
     for leaf, tensor in zip(leaves, wanted, strict=True):
         if not isinstance(leaf, TensorBase):
             raise ArgumentError(f"{transform}: {what} must be tensors, and one value is {type(leaf).__name__}")

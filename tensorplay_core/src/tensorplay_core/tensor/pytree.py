@@ -35,6 +35,12 @@ class TreeSpec:
         """How many leaves there are."""
         return 1 if self.kind is None else sum(child.leaves for child in self.children)
 
+    @property
+    def keys(self) -> list[Any]:
+        """The keys of a dict, in the order of the children."""
+        found: list[Any] = self.context[1] if self.kind is defaultdict else self.context
+        return found
+
     def __eq__(self, other: object) -> bool:
         """Whether both are the same shape."""
         return isinstance(other, TreeSpec) and (
@@ -44,13 +50,16 @@ class TreeSpec:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        """Describes the shape: ``dict(*, tuple(*, *))``."""
+        """Describes the shape: ``dict(a=*, b=tuple(*, *))``."""
         if self.kind is None:
             return "*"
-        return f"{self.kind.__name__}({', '.join(map(repr, self.children))})"
+        names = [f"{key}=" for key in self.keys] if self.kind in _DICTS else [""] * len(self.children)
+        inside = ", ".join(f"{name}{child!r}" for name, child in zip(names, self.children, strict=True))
+        return f"{self.kind.__name__}({inside})"
 
 
 LEAF = TreeSpec()
+_DICTS = (dict, OrderedDict, defaultdict)
 
 
 def _named(kind: type) -> bool:
@@ -102,7 +111,7 @@ def tree_flatten(tree: Any) -> tuple[list[Any], TreeSpec]:
 
     Example:
         >>> tree_flatten({"a": 1, "b": (2, None)})
-        ([1, 2, None], dict(*, tuple(*, *)))
+        ([1, 2, None], dict(a=*, b=tuple(*, *)))
     """
     leaves: list[Any] = []
 
@@ -166,18 +175,38 @@ def broadcast_prefix(prefix: Any, spec: TreeSpec) -> list[Any] | None:
         >>> broadcast_prefix((0, None), tree_flatten((1, [2, 3]))[1])
         [0, None, None]
     """
-    kind = prefix.__class__
+    return _matched(prefix, spec, whole=False)
+
+
+def leaves_as(tree: Any, spec: TreeSpec) -> list[Any] | None:
+    """Returns the leaves of a tree in the order of a shape, whose dicts may have their keys in another order.
+
+    Returns:
+        None where the tree is not of the shape.
+
+    Example:
+        >>> leaves_as({"b": (2, 3), "a": 1}, tree_flatten({"a": 0, "b": (0, 0)})[1])
+        [1, 2, 3]
+    """
+    return _matched(tree, spec, whole=True)
+
+
+def _matched(tree: Any, spec: TreeSpec, *, whole: bool) -> list[Any] | None:
+    """Returns a value for each leaf of a shape; ``whole`` says whether the tree must go on to the leaves as it does."""
+    kind = tree.__class__
     if kind not in _NODES and not _named(kind):
-        return [prefix] * spec.leaves
+        return None if whole and spec.kind is not None else [tree] * spec.leaves
     if spec.kind is None:
         return None
-    children, context = _NODES[kind][0](prefix) if kind in _NODES else (list(prefix), None)
-    alike = kind is spec.kind or {kind, spec.kind} <= {tuple, list} or (kind is tuple and _named(spec.kind))
-    if not alike or len(children) != len(spec.children):
+    alike = not whole and ({kind, spec.kind} <= {tuple, list} or (kind is tuple and _named(spec.kind)))
+    children, context = _NODES[kind][0](tree) if kind in _NODES else (list(tree), None)
+    if (kind is not spec.kind and not alike) or len(children) != len(spec.children):
         return None
-    if kind is dict and context is not None and context != spec.context:
-        if set(context) != set(spec.context):
+    if kind in _DICTS:
+        if tree.keys() != set(spec.keys):
             return None
-        children = [prefix[key] for key in spec.context]
-    parts = [broadcast_prefix(child, own) for child, own in zip(children, spec.children, strict=True)]
+        children = [tree[key] for key in spec.keys]
+    elif whole and context != spec.context:
+        return None
+    parts = [_matched(child, own, whole=whole) for child, own in zip(children, spec.children, strict=True)]
     return None if any(part is None for part in parts) else [value for part in parts for value in part or ()]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tensorplay_core.dispatch.context import include
+from tensorplay_core.dispatch.devices import CPU, default_device
 from tensorplay_core.dispatch.wrapped import BATCHED, MODE, Level, Within
 from tensorplay_core.errors import (
     ArgumentError,
@@ -19,9 +20,11 @@ from tensorplay_core.errors import (
 )
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops import _generated_functional_view as view
+from tensorplay_core.ops.settings import get_rng_state, set_rng_state
 from tensorplay_core.tensor.pytree import TreeSpec, broadcast_prefix, tree_flatten, tree_unflatten
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 from tensorplay_core.tensor.wrappers import is_of, wrap_at
+from tensorplay_core.types.device import Device
 from tensorplay_core.vmap.batching import moved
 
 RANDOMNESS = ("error", "different", "same")
@@ -71,17 +74,18 @@ def vmap(
             f"vmap: randomness is 'error', 'different' or 'same', not {randomness!r}"
             f".{did_you_mean(str(randomness), RANDOMNESS)}"
         )
-    if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
+    if chunk_size is not None and (not isinstance(chunk_size, int) or isinstance(chunk_size, bool) or chunk_size < 1):
         raise ValueRangeError(f"vmap: chunk_size is None or a positive int, not {chunk_size!r}")
 
     @functools.wraps(func, updated=())
     def batched(*args: Any, **kwargs: Any) -> Any:
         leaves, spec = tree_flatten(args)
         dims = _dims_of(func, in_dims, leaves, spec)
+        call = _Call(func, spec, dims, out_dims, randomness, kwargs)
         size = _size_of(func, leaves, dims)
         if chunk_size is None or chunk_size >= size:
-            return _at_once(func, leaves, spec, dims, out_dims, randomness, size, kwargs)
-        return _in_chunks(func, leaves, spec, dims, out_dims, randomness, size, kwargs, chunk_size)
+            return call.at_once(leaves, size)
+        return call.in_chunks(leaves, size, chunk_size)
 
     return batched
 
@@ -142,27 +146,65 @@ def _size_of(func: Any, leaves: Sequence[Any], dims: Sequence[int | None]) -> in
     return int(sizes[0])
 
 
-def _at_once(
-    func: Any,
-    leaves: Sequence[Any],
-    spec: TreeSpec,
-    dims: Sequence[int | None],
-    out_dims: Any,
-    randomness: str,
-    size: int,
-    kwargs: dict[str, Any],
-) -> Any:
-    level = Level(BATCHED, "vmap", size=size, randomness=randomness)
-    try:
-        with include(MODE), Within(level):
-            inside = [
-                leaf if dim is None else wrap_at(level, moved(leaf, dim, 0), batched=True)
-                for leaf, dim in zip(leaves, dims, strict=True)
+class _Call(NamedTuple):
+    """One call of a batched function: all but the tensors, which are those of a chunk or of the whole batch.
+
+    Attributes:
+        func: the function of single elements.
+        spec: how its arguments are nested.
+        dims: the batch dim of each leaf of them.
+        out_dims: as ``vmap`` was given it.
+        randomness: as ``vmap`` was given it.
+        kwargs: the keyword arguments, which are not batched.
+    """
+
+    func: Callable[..., Any]
+    spec: TreeSpec
+    dims: Sequence[int | None]
+    out_dims: Any
+    randomness: str
+    kwargs: dict[str, Any]
+
+    def at_once(self, leaves: Sequence[Any], size: int) -> Any:
+        """Returns the results of a batch of some size."""
+        level = Level(BATCHED, "vmap", size=size, randomness=self.randomness)
+        try:
+            with include(MODE), Within(level):
+                inside = [
+                    leaf if dim is None else wrap_at(level, moved(leaf, dim, 0), batched=True)
+                    for leaf, dim in zip(leaves, self.dims, strict=True)
+                ]
+                result = self.func(*tree_unflatten(inside, self.spec), **self.kwargs)
+            return _results(self.func, level, result, self.out_dims)
+        finally:
+            level.open = False
+
+    def in_chunks(self, leaves: Sequence[Any], size: int, chunk: int) -> Any:
+        """Returns the same, computed for some elements of the batch at a time."""
+        states = _random_states(leaves) if self.randomness == "same" else {}
+        parts: list[list[Any]] = []
+        for start in range(0, size, chunk):
+            for device, state in states.items():
+                set_rng_state(state, device)
+            stop = min(start + chunk, size)
+            some = [
+                leaf if dim is None else view.slice(leaf, dim, start, stop)
+                for leaf, dim in zip(leaves, self.dims, strict=True)
             ]
-            result = func(*tree_unflatten(inside, spec), **kwargs)
-        return _results(func, level, result, out_dims)
-    finally:
-        level.open = False
+            found, out = tree_flatten(self.at_once(some, stop - start))
+            parts.append(found)
+        where = _out_dims_of(self.func, self.out_dims, parts[0], out)
+        joined = [
+            column[0] if dim is None else F.cat(list(column), dim)
+            for column, dim in zip(zip(*parts, strict=True), where, strict=True)
+        ]
+        return tree_unflatten(joined, out)
+
+
+def _random_states(leaves: Sequence[Any]) -> dict[Device, Any]:
+    """Returns the states of the random numbers of the devices on which a function of some tensors may draw."""
+    devices = {CPU, default_device(), *(leaf.device for leaf in leaves if isinstance(leaf, TensorBase))}
+    return {device: get_rng_state(device) for device in devices if device.type != "meta"}
 
 
 def _out_dims_of(func: Any, out_dims: Any, found: Sequence[Any], spec: TreeSpec) -> list[Any]:
@@ -211,31 +253,3 @@ def _out(func: Any, level: Level, value: Tensor, dim: int | None) -> Tensor:
             f"vmap({_name(func)}): out_dim={dim} is out of range for a result of shape {inside.shape}, batch included"
         )
     return moved(inside, 0, dim % inside.ndim)
-
-
-def _in_chunks(
-    func: Any,
-    leaves: Sequence[Any],
-    spec: TreeSpec,
-    dims: Sequence[int | None],
-    out_dims: Any,
-    randomness: str,
-    size: int,
-    kwargs: dict[str, Any],
-    chunk: int,
-) -> Any:
-    parts: list[list[Any]] = []
-    out: Any = None
-    for start in range(0, size, chunk):
-        stop = min(start + chunk, size)
-        some = [
-            leaf if dim is None else view.slice(leaf, dim, start, stop) for leaf, dim in zip(leaves, dims, strict=True)
-        ]
-        found, out = tree_flatten(_at_once(func, some, spec, dims, out_dims, randomness, stop - start, kwargs))
-        parts.append(found)
-    where = _out_dims_of(func, out_dims, parts[0], out)
-    joined = [
-        column[0] if dim is None else F.cat(list(column), dim)
-        for column, dim in zip(zip(*parts, strict=True), where, strict=True)
-    ]
-    return tree_unflatten(joined, out)
