@@ -92,3 +92,22 @@ def test_random_numbers_in_a_jacobian():
         jacfwd(lambda x: x * tp.rand(3, dtype=tp.float64))(tensor())
     found = jacfwd(lambda x: x * tp.rand(3, dtype=tp.float64), randomness="same")(tensor())
     assert np.count_nonzero(found.numpy()) == 3
+
+
+@pytest.mark.parametrize("jacobian", [jacrev, jacfwd, hessian])
+def test_complex_tensors_are_refused(jacobian):
+    z = tp.tensor([1 + 2j, 3 - 1j], dtype=tp.complex128)
+    with pytest.raises(tp.errors.AutogradError, match=r"(?s)must be real.*complex128.*fix: .*view_as_real"):
+        jacobian(lambda z: z * z)(z)
+    with pytest.raises(tp.errors.AutogradError, match=r"(?s)must be real.*complex128"):
+        jacobian(lambda x: x * tp.tensor(1j, dtype=tp.complex128))(tensor())
+
+
+@pytest.mark.parametrize("chunk_size", [1, 2, None])
+def test_the_same_numbers_in_every_column(chunk_size):
+    drop = lambda x: tp.nn.functional.dropout(x, 0.5)  # noqa: E731
+    tp.manual_seed(2)
+    wanted = drop(tp.ones(40, dtype=tp.float64))
+    tp.manual_seed(2)
+    found = jacfwd(drop, randomness="same", chunk_size=chunk_size)(tp.ones(40, dtype=tp.float64))
+    assert tp.equal(found, tp.diag(wanted))

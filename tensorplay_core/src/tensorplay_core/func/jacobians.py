@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tensorplay_core.func.arguments import Argnums, Function, check_function, chosen, replaced, tensors
+from tensorplay_core.func.arguments import Argnums, Function, check_function, check_real, chosen, replaced, tensors
 from tensorplay_core.func.transforms import jvp, vjp
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops._generated_functional import eye
@@ -65,13 +65,15 @@ def jacrev(
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         places = chosen("jacrev", argnums, args)
         primals = tuple(args[i] for i in places)
-        _, spec = tensors("jacrev", "the arguments to differentiate by", primals)
+        leaves, spec = tensors("jacrev", "the arguments to differentiate by", primals)
+        check_real("jacrev", leaves)
 
         def of_chosen(*some: Any) -> Any:
             return func(*replaced(args, places, some), **kwargs)
 
         output, pull, *aux = vjp(of_chosen, *primals, has_aux=has_aux)
         outputs, shape = tree_flatten(output)
+        check_real("jacrev", outputs)
         units = _unit_vectors(outputs)
         rows = vmap(lambda *v: pull(tree_unflatten(v, shape)), chunk_size=chunk_size)(*units)
         columns, _ = tree_flatten(rows)
@@ -119,6 +121,7 @@ def jacfwd(
         places = chosen("jacfwd", argnums, args)
         primals = tuple(args[i] for i in places)
         leaves, spec = tensors("jacfwd", "the arguments to differentiate by", primals)
+        check_real("jacfwd", leaves)
 
         def of_chosen(*some: Any) -> Any:
             return func(*replaced(args, places, some), **kwargs)
@@ -134,6 +137,7 @@ def jacfwd(
         tangents, of_aux = batched(*_unit_vectors(leaves))
         aux = tree_unflatten(_merged(kept[0][0], of_aux), kept[0][1])
         rows, shape = tree_flatten(tangents)
+        check_real("jacfwd", rows)
         blocks = [[_to_end(part, x.ndim) for part, x in zip(_parts(row, leaves), leaves, strict=True)] for row in rows]
         columns = [[row[i] for row in blocks] for i in range(len(leaves))]
         found = _nested(shape, spec, columns, isinstance(argnums, tuple))
