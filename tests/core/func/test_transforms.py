@@ -248,6 +248,53 @@ def test_wrappers_mean_nothing_outside():
         kept[0] * 2
 
 
+@pytest.mark.parametrize("around", [tp.no_grad, tp.inference_mode])
+def test_derivatives_that_were_made_without_gradients(around):
+    x = tensor()
+    with around():
+        push = linearize(lambda x: x * x, x)[1]
+        _, pull = vjp(lambda x: x * x, x)
+        close(push(tensor(np.ones(3))), 2 * X)
+        assert not pull(x)[0].requires_grad
+    close(push(tensor(np.ones(3))), 2 * X)
+    close(grad(lambda v: (pull(v)[0] * v).sum())(x), 4 * X * X)  # of 2 x v²
+    close(vmap(grad(lambda v: (pull(v)[0] * v).sum()))(tensor([X, X + 1])), 4 * X * [X, X + 1])
+
+    def inside(v):
+        with around():
+            pull = vjp(lambda x: x * x, x)[1]
+        return grad(lambda c: (pull(c)[0] * c).sum())(v)
+
+    close(vmap(inside)(tensor([X, X + 1])), 4 * X * [X, X + 1])
+
+
+def test_dicts_of_tangents_and_cotangents_go_by_their_keys():
+    tree = {"a": tensor(), "b": tensor(X + 1)}
+    _, tangent = jvp(lambda d: d["a"] * d["b"], (tree,), ({"b": tensor(np.ones(3)), "a": tensor(np.zeros(3))},))
+    close(tangent, X)
+    _, pull = vjp(lambda x: {"y": x, "z": 2 * x}, tensor())
+    close(pull({"z": tensor(np.ones(3)), "y": tensor(np.zeros(3))})[0], np.full(3, 2.0))
+    _, push = linearize(lambda d: d["a"] * d["b"], tree)
+    close(push({"b": tensor(np.ones(3)), "a": tensor(np.zeros(3))}), X)
+
+
+def test_a_tangent_is_not_written_to():
+    x, ones = tensor(), tensor(np.ones(3))
+    value, tangent = jvp(lambda x: x.mul_(2), (x,), (x,))  # which are one tensor
+    close(value, 2 * X)
+    close(tangent, 2 * X)
+    found = jvp(lambda x: x.mul_(5), (tensor(),), (ones,))
+    close(found[1], np.full(3, 5.0))
+    close(ones, np.ones(3))
+    close(vmap(lambda x: jvp(lambda x: x.mul_(5), (x,), (ones[0],))[1])(tensor()), np.full(3, 5.0))
+    close(jvp(lambda x: jvp(lambda x: x.mul_(x), (x,), (ones,))[1], (tensor(),), (ones,))[1], np.full(3, 2.0))
+    close(ones, np.ones(3))
+    close(grad(lambda t: jvp(lambda x: x * x, (tensor(),), (t,))[1].sum())(ones), 2 * X)
+    columns = tensor(np.ones((2, 3)))
+    close(jvp(lambda x: x.T.mul_(3), (tensor(np.ones((3, 2))).T,), (columns,))[1], np.full((3, 2), 3.0))
+    close(columns, np.ones((2, 3)))
+
+
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [

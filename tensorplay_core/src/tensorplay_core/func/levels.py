@@ -45,7 +45,7 @@ class Opened:
 
     Attributes:
         level: the level of the wrappers, None on the plain tape.
-        graph: whether gradients were recorded around it.
+        graph: whether gradients were recorded around it when it was opened.
         inputs: the nodes of the inputs.
     """
 
@@ -76,14 +76,14 @@ class Opened:
         return own
 
     def outside(self, value: Any) -> Any:
-        """Returns a tensor as it is around the level."""
+        """Returns a tensor as it is around the level, when that is closed."""
         if not isinstance(value, TensorBase):
             return value
         if self.level is not None:
             return value._array.tensor if is_of(self.level, value) else value
         level = dual.current()
         tangent: Any = None if level is None else level.tangent_of(value)
-        if value._node is not None and not (self.graph and self._goes_on([value._node])):
+        if value._node is not None and not (STATE.get().grad and self._goes_on([value._node])):
             value = another(value)
         if level is not None and tangent is not None:
             with dual.suspended():
@@ -101,7 +101,7 @@ class Opened:
     def needs_graph(self, results: Iterable[TensorBase]) -> bool:
         """Whether what is around the level may differentiate what it gives: something else leads to the results."""
         if self.level is not None:  # what is saved comes back with its node then, also what belongs to a level below
-            return self.graph
+            return STATE.get().grad
         return STATE.get().grad and self._goes_on([r._node for r in results if r._node is not None])
 
     def _goes_on(self, nodes: list[Node]) -> bool:
@@ -153,14 +153,15 @@ class OpenedTangents:
         self.level, self.tangents = level, tangents
 
     def inside(self, value: Tensor, tangent: Tensor) -> Tensor:
-        """Returns an input with its tangent."""
+        """Returns an input with its tangent, which is a copy: what is written to the input is written to both."""
         if self.level is not None:
             own = wrap_at(self.level, value)
         else:
             own = value.clone() if value._type.inference else another(value, value._node)
         with dual.suspended():
-            fits = dual.same_layout(tangent, value) and tangent.dtype is value.dtype
-        self.tangents.set(own, tangent if fits else tangent.to(value.dtype).clone())
+            tangent = tangent.to(value.dtype)
+            copy = tangent.clone() if dual.same_layout(tangent, value) else dual.laid_out_as(value, tangent)
+        self.tangents.set(own, copy)
         return own
 
     def outside(self, value: Any) -> tuple[Any, Any]:
