@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tensorplay as tp
 from tensorplay.func import functional_call, grad, stack_module_state, vmap
+from tensorplay_core.func.functional_call import named_tensors
 
 
 class Line:
@@ -80,3 +82,51 @@ def test_an_ensemble():
         stack_module_state([])
     with pytest.raises(tp.errors.ArgumentError, match="several classes"):
         stack_module_state([Line(), Stack()])
+
+
+def test_modules_and_functions_in_attributes_hold_no_tensors():
+    class Holder:
+        def __init__(self):
+            self.weight, self.library, self.activation = tp.ones(2), np, helper
+
+        def __call__(self, x):
+            return self.activation(x @ self.weight)
+
+    def helper(x):
+        return x * 2
+
+    helper.hidden = tp.ones(7)
+    holder = Holder()
+    assert [path for path, _ in named_tensors(holder)] == ["weight"]
+    assert functional_call(holder, {"weight": tp.zeros(2)}, X).tolist() == [0.0]
+
+
+def test_tensors_in_tuples_cannot_be_others():
+    class Fixed:
+        def __init__(self):
+            self.weights = (tp.ones(2), tp.ones(2))
+
+        def __call__(self, x):
+            return x @ self.weights[0]
+
+    fixed = Fixed()
+    before = fixed.weights
+    with pytest.raises(tp.errors.ArgumentError, match=r"(?s)weights\.0.*in a tuple.*fix: .*list"):
+        functional_call(fixed, {"weights.0": tp.zeros(2)}, X)
+    assert fixed.weights is before
+    stack = Stack()
+    with pytest.raises(tp.errors.ArgumentError, match=r"has no 'layers\.2'"):
+        functional_call(stack, {"layers.2": X}, X)
+
+
+def test_strict_wants_every_tensor():
+    line = Line()
+    with pytest.raises(tp.errors.ArgumentError, match=r"(?s)strict=True.*bias.*fix: "):
+        functional_call(line, {"weight": tp.zeros(2)}, X, strict=True)
+    both = {"weight": tp.zeros(2), "bias": tp.ones(1)}
+    assert functional_call(line, both, X, strict=True).tolist() == [1.0]
+    stack = Stack()
+    some = {path: t for path, t in named_tensors(stack) if path != "layers.0.weight"}  # which is tied
+    assert functional_call(stack, some, X, strict=True).tolist() == stack(X).tolist()
+    with pytest.raises(tp.errors.ArgumentError, match=r"strict=True.*layers\.0\.weight"):
+        functional_call(stack, some, X, strict=True, tie_weights=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import FunctionType, ModuleType
 from typing import Any
 
 from tensorplay_core.errors import ArgumentError, ShapeError, did_you_mean, fix
@@ -26,8 +27,14 @@ def _owner(module: Any, path: str) -> tuple[Any, str]:
 
 
 def _get(module: Any, path: str) -> Any:
+    """Returns what is at a path, where it can be replaced."""
     owner, name = _owner(module, path)
-    if name.isdigit() and isinstance(owner, (list, tuple)):
+    if name.isdigit() and isinstance(owner, tuple):
+        raise ArgumentError(
+            f"functional_call: {path} of {type(module).__name__} is in a tuple, where nothing can be replaced"
+            + fix("keep these tensors in a list.")
+        )
+    if name.isdigit() and isinstance(owner, list) and int(name) < len(owner):
         return owner[int(name)]
     if not hasattr(owner, name):
         known = [key for key, value in getattr(owner, "__dict__", {}).items() if isinstance(value, TensorBase)]
@@ -65,6 +72,7 @@ def functional_call(
     kwargs: Mapping[str, Any] | None = None,
     *,
     tie_weights: bool = True,
+    strict: bool = False,
 ) -> Any:
     """Calls an object as if some of the tensors in it were others; afterwards it is as it was, whatever was raised.
 
@@ -75,9 +83,10 @@ def functional_call(
         args: its arguments; a value that is no tuple is the only one.
         kwargs: its keyword arguments.
         tie_weights: a tensor that the object has in several places is replaced in all of them.
+        strict: refuse to call the object with a tensor of its own that is not given.
 
     Raises:
-        ArgumentError: the object has no such attribute, or it is given twice.
+        ArgumentError: the object has no such attribute, it is given twice, or ``strict`` misses one.
 
     Example:
         >>> import tensorplay as tp
@@ -104,6 +113,12 @@ def functional_call(
         tensors.update(one)
     if tie_weights:
         tensors = {**_tied(module, tensors), **tensors}
+    missing = [path for path, _ in named_tensors(module) if path not in tensors] if strict else []
+    if missing:
+        raise ArgumentError(
+            f"functional_call: strict=True, and {', '.join(missing)} of {type(module).__name__} is not given"
+            + fix("give every tensor; or leave strict out, and the others stay what they are.")
+        )
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)
     with _replaced(module, tensors):
         return module(*arguments, **(kwargs or {}))
@@ -120,13 +135,17 @@ def named_tensors(module: Any) -> Iterator[tuple[str, Tensor]]:
     seen: set[int] = set()
 
     def visit(value: Any, path: str) -> Iterator[tuple[str, Tensor]]:
-        if isinstance(value, TensorBase):
-            yield path, value  # type: ignore[misc]
+        if isinstance(value, Tensor):
+            yield path, value
         elif id(value) not in seen and isinstance(value, (list, tuple)):
             seen.add(id(value))
             for i, item in enumerate(value):
                 yield from visit(item, f"{path}.{i}" if path else str(i))
-        elif id(value) not in seen and hasattr(value, "__dict__") and not isinstance(value, type):
+        elif (
+            id(value) not in seen
+            and hasattr(value, "__dict__")
+            and not isinstance(value, (type, ModuleType, FunctionType))
+        ):
             seen.add(id(value))
             for name, item in vars(value).items():
                 yield from visit(item, f"{path}.{name}" if path else name)
