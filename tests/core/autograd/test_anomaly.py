@@ -161,3 +161,12 @@ def test_a_write_to_a_view_names_its_line():
         with pytest.raises(tp.AutogradError, match=r"nan|Sqrt") as error:
             (h * 0).sum().backward()
     assert "h[0:1].mul_(w.sqrt())  # the write" in story(error)
+
+
+def test_gradients_of_each_sample():
+    x = tp.tensor([1.0, 4.0, 9.0])
+    with tp.autograd.detect_anomaly():
+        assert tp.vmap(tp.func.grad(lambda v: v * v))(x).tolist() == [2.0, 8.0, 18.0]
+        assert tp.func.grad(lambda x: tp.vmap(lambda v: v * v)(x).sum())(x).tolist() == [2.0, 8.0, 18.0]
+        with pytest.raises(tp.AutogradError, match=r"(?s)SqrtBackward returned nan.*fix: keep the forward away"):
+            tp.vmap(tp.func.grad(lambda v: v.sqrt() * 0))(tp.tensor([1.0, 0.0, 9.0]))

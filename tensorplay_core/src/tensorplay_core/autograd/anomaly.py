@@ -21,6 +21,7 @@ from tensorplay_core.autograd.node import Node
 from tensorplay_core.dispatch import active
 from tensorplay_core.errors import ArgumentError, AutogradError, fix
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.tensor.wrappers import every_element
 
 F = TypeVar("F", bound=Callable[..., Any])
 Frames = tuple[tuple[str, int, str], ...]
@@ -78,7 +79,7 @@ def _refuse_nan(node: Node, found: tuple[Tensor | None, ...]) -> None:
     for i, grad in enumerate(found):
         if grad is None or not grad.dtype.is_inexact or grad.is_meta:
             continue
-        if (grad != grad).sum().item():
+        if every_element(grad != grad).any().item():
             made = _made(node)
             where = ""
             if made is not None and made.stack:
