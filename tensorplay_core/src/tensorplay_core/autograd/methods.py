@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tensorplay_core.autograd import api
 from tensorplay_core.autograd.engine import Pass, root_gradient
 from tensorplay_core.autograd.node import RETAINED, AccumulateGrad, Node, Output
-from tensorplay_core.dispatch import active
+from tensorplay_core.dispatch import active, wrapped
 from tensorplay_core.dispatch.wrapped import BATCHED
 from tensorplay_core.errors import ArgumentError, AutogradError, TransformError, fix
 from tensorplay_core.tensor.overrides import UNASKED, ask, overridable_members
@@ -236,6 +236,9 @@ class AutogradMethods(TensorBase):
 
     def detach(self) -> Tensor:
         """Returns a tensor of the same memory that requires no grad; writes to it are seen by version checks."""
+        if self._type.wrapper == BATCHED and not self._array.batched:
+            shared: Tensor = wrapped.detach(self)
+            return shared
         result = another(self)
         if self._type.wraps:  # no gradient passes at any level
             result._array = self._array.like(self._array.tensor.detach())

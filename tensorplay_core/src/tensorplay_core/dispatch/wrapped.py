@@ -96,6 +96,10 @@ below: Callable[[Level], AbstractContextManager[Any]] = _around
 """A block in which everything is as around a level; the floor that opens levels of gradients sets its own."""
 
 
+detach: Callable[[Any], Any]
+"""Does what ``detach`` does of a wrapper that has no batch yet; the floor of ``vmap`` sets it."""
+
+
 class Wrapped:
     """The payload of a wrapper tensor.
 
