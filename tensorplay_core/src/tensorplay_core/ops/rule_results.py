@@ -51,12 +51,18 @@ def wrap_result(who: str, level: Level, returned: Any) -> Any:
     dims = broadcast_prefix(out_dims, spec)
     if dims is None:
         raise TransformError(f"vmap: the rule of {who} returned {spec} and out_dims={out_dims!r}, which do not match")
-    return tree_unflatten([_wrapped(level, leaf, dim) for leaf, dim in zip(leaves, dims, strict=True)], spec)
+    return tree_unflatten([_wrapped(who, level, leaf, dim) for leaf, dim in zip(leaves, dims, strict=True)], spec)
 
 
-def _wrapped(level: Level, value: Any, dim: int | None) -> Any:
+def _wrapped(who: str, level: Level, value: Any, dim: Any) -> Any:
     if not isinstance(value, TensorBase):
         return value
     if dim is None:
         return wrap_at(level, value)
+    there = isinstance(dim, int) and not isinstance(dim, bool) and -value.ndim <= dim < value.ndim
+    if not there or value.shape[dim] != level.size:
+        raise TransformError(
+            f"vmap: the rule of {who} returned a tensor of shape {value.shape} with out_dim={dim!r}, where no batch of "
+            f"{level.size} lies" + fix("return for each result the dim that has the batch, or None.")
+        )
     return wrap_at(level, moved(value, dim % value.ndim, 0), batched=True)

@@ -10,12 +10,12 @@ from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.library import Library
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.wrapped import levels_in
-from tensorplay_core.errors import ArgumentError, fix
+from tensorplay_core.errors import ArgumentError, TransformError, fix
 from tensorplay_core.ops.arguments import tensors_in
 from tensorplay_core.ops.custom.registration import Op, find, library_for
 from tensorplay_core.ops.levels import below
 from tensorplay_core.ops.rule_results import in_dims_of, info_of, wrap_result
-from tensorplay_core.tensor.wrappers import unwrap
+from tensorplay_core.tensor.wrappers import is_of, unwrap
 
 Rule = Callable[..., Any]
 
@@ -73,6 +73,11 @@ def _kernel(op: Operator, rule: Rule) -> Callable[..., Any]:
         level = levels_in(tensors_in(args, kwargs))
         assert level is not None
         dims = in_dims_of(level, args)
+        if any(is_of(level, tensor) and tensor._array.batched for tensor in tensors_in((), kwargs)):
+            raise TransformError(
+                f"vmap: {op.display_name}: a keyword-only tensor is batched, which a rule is not told of"
+                + fix("make it a positional argument of the operator.")
+            )
         inside, keywords = unwrap(level, args), {name: unwrap(level, value) for name, value in kwargs.items()}
         with below(level):
             returned = rule(info_of(level), dims, *inside, **keywords)
