@@ -107,6 +107,75 @@ def test_what_says_nothing_of_levels_is_refused():
         tp.vmap(Silent.apply, (0, None))(X, W)
 
 
+class Square(tp.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x, scale=1.0):
+        return x * x * scale
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, ctx.scale = inputs
+        ctx.save_for_backward(x, None)
+        ctx.save_for_forward(None, x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, nothing = ctx.saved_tensors
+        assert nothing is None
+        return 2 * x * grad * ctx.scale, None
+
+    @staticmethod
+    def jvp(ctx, tangent, _):
+        nothing, x = ctx.saved_tensors
+        assert nothing is None
+        return 2 * x * tangent * ctx.scale
+
+
+def ones():
+    return tp.ones(3, dtype=tp.float64)
+
+
+def test_tangents_and_gradients_save_apart():
+    two_x = [2.0, 4.0, 6.0]
+    assert tp.vmap(tp.func.grad(Square.apply))(X).tolist() == two_x
+    assert tp.func.jvp(tp.vmap(Square.apply), (X,), (ones(),))[1].tolist() == two_x
+    assert tp.vmap(lambda x: tp.func.jvp(Square.apply, (x,), (x,))[1])(X).tolist() == [2.0, 8.0, 18.0]
+    assert tp.func.hessian(lambda x: Square.apply(x).sum())(X).tolist() == np.diag([2.0, 2.0, 2.0]).tolist()
+    assert tp.func.jacfwd(tp.vmap(lambda x: Square.apply(x, 2.0)))(X).tolist() == np.diag([4.0, 8.0, 12.0]).tolist()
+
+
+def test_a_made_rule_serves_every_level():
+    square = np.array([1.0, 4.0, 9.0])
+    both = tp.stack([X, X + 1])
+    assert tp.vmap(tp.vmap(Square.apply))(both).tolist() == (both.numpy() ** 2).tolist()
+    found = tp.vmap(tp.func.grad(lambda r: tp.vmap(Square.apply)(r).sum()))(both)
+    assert found.tolist() == (2 * both.numpy()).tolist()
+    assert tp.vmap(tp.func.jacrev(tp.vmap(Square.apply)))(both)[0].tolist() == np.diag(2 * X.numpy()).tolist()
+    shared = X.clone().requires_grad_()
+    tp.vmap(lambda row: tp.vmap(Square.apply)(shared) + row)(both).sum().backward()
+    assert shared.grad.tolist() == [4.0, 8.0, 12.0] and square.sum() == 14.0
+
+
+def test_lists_without_a_batched_tensor():
+    class Scaled(Square):
+        @staticmethod
+        def forward(x, scales):
+            return x * scales[0]
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.scales = inputs[1]
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * ctx.scales[0], None
+
+    assert tp.vmap(lambda x: x + Scaled.apply(tp.ones(()), [2.0, 3.0]))(X).tolist() == [3.0, 4.0, 5.0]
+    assert tp.vmap(lambda x: Scaled.apply(x, [2.0, 3.0]))(X).tolist() == [2.0, 4.0, 6.0]
+
+
 @pytest.fixture
 def total():
     lib = tp.library.Library("vmapped", "FRAGMENT")

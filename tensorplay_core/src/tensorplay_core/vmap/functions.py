@@ -21,8 +21,9 @@ from tensorplay_core.errors import TransformError, fix
 from tensorplay_core.ops.levels import below
 from tensorplay_core.ops.rule_results import in_dims_of, info_of, wrap_result
 from tensorplay_core.tensor import dual
+from tensorplay_core.tensor.pytree import tree_flatten
 from tensorplay_core.tensor.tensor import TensorBase
-from tensorplay_core.tensor.wrappers import unwrap, wrap_at
+from tensorplay_core.tensor.wrappers import is_of, unwrap, wrap_at
 from tensorplay_core.vmap.api import vmap
 
 
@@ -60,6 +61,7 @@ def _recorded(cls: type[Function], level: Level, args: tuple[Any, ...]) -> Any:
     results = record(cls, ctx, args, outputs, several, STATE.get().grad and any(ctx.needs_input_grad))
     if tangent_level is not None and tangents:
         push(cls, ctx, tangent_level, tangents, results)
+    ctx._for_forward = None  # its wrappers are of a level that is closed when backward is called
     return results if several else results[0]
 
 
@@ -67,7 +69,7 @@ def _batched(cls: type[Function], level: Level, args: tuple[Any, ...]) -> Any:
     rule = getattr(cls, "vmap", None)
     dims = in_dims_of(level, args)
     inside = tuple(unwrap(level, a) for a in args)
-    if all(dim is None for dim in dims):
+    if not any(is_of(level, leaf) and leaf._array.batched for leaf in tree_flatten(args)[0]):
         with below(level):
             found = cls.apply(*inside)
         return tuple(wrap_at(level, y) for y in found) if isinstance(found, tuple) else wrap_at(level, found)
@@ -88,7 +90,15 @@ def _batched(cls: type[Function], level: Level, args: tuple[Any, ...]) -> Any:
 def _rule_of(cls: type[Function], dims: tuple[Any, ...], level: Level) -> type[Function]:
     """Returns a Function of batches, whose ``forward`` and ``backward`` are those of a Function under ``vmap``."""
 
+    def again(ctx: Any, saved: Any, which: int) -> FunctionCtx:
+        inner, rest = FunctionCtx(ctx.needs_input_grad), iter(saved)
+        inner.__dict__.update(ctx.kept)
+        inner._for_forward = tuple([None if none else next(rest) for none in ctx.nones[which]])
+        return inner
+
     class Batched(Function):
+        generate_vmap_rule = True  # the levels around have batches of batches
+
         @staticmethod
         def forward(*args: Any) -> Any:
             return vmap(lambda *a: cls.forward(*a), dims, randomness=level.randomness)(*args)
@@ -101,23 +111,22 @@ def _rule_of(cls: type[Function], dims: tuple[Any, ...], level: Level) -> type[F
                 inner = FunctionCtx(ctx.needs_input_grad)
                 cls.setup_context(inner, inputs, output)
                 kept.update(inner.__dict__)
-                kept["_nones"] = [t is None for t in inner._to_save]
-                return tuple(t for t in inner._to_save if t is not None)
+                both = inner._to_save, inner._for_forward or ()
+                nones[:] = [[t is None for t in some] for some in both]
+                return tuple(tuple(t for t in some if t is not None) for some in both)
 
-            saved = vmap(capture, (dims, 0), randomness=level.randomness)(inputs, output)
+            nones: list[list[bool]] = []
+            saved, forward = vmap(capture, (dims, 0), randomness=level.randomness)(inputs, output)
             ctx.save_for_backward(*saved)
-            ctx.kept, ctx.shapes = kept, [getattr(a, "shape", None) for a in inputs]
+            ctx.save_for_forward(*forward)
+            ctx.kept, ctx.nones = kept, nones
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
             missing: list[bool] = []
 
             def one(saved: Any, grads: Any) -> Any:
-                inner = FunctionCtx(ctx.needs_input_grad)
-                inner.__dict__.update({name: v for name, v in ctx.kept.items() if name != "_nones"})
-                rest = iter(saved)
-                inner._for_forward = tuple([None if none else next(rest) for none in ctx.kept["_nones"]])
-                found = cls.backward(inner, *grads)
+                found = cls.backward(again(ctx, saved, 0), *grads)
                 found = found if isinstance(found, tuple) else (found,)
                 missing[:] = [g is None for g in found]
                 return tuple(g for g in found if g is not None)
@@ -127,6 +136,16 @@ def _rule_of(cls: type[Function], dims: tuple[Any, ...], level: Level) -> type[F
             return tuple(
                 g if g is None or dim is not None else g.sum(0) for g, dim in zip(gradients, dims, strict=True)
             )
+
+        if cls.jvp is not Function.jvp:
+
+            @staticmethod
+            def jvp(ctx: Any, *tangents: Any) -> Any:
+                def one(saved: Any, tangents: Any) -> Any:
+                    return cls.jvp(again(ctx, saved, 1), *tangents)
+
+                where = tuple(None if t is None else d for t, d in zip(tangents, dims, strict=True))
+                return vmap(one, (0, where), randomness=level.randomness)(ctx.saved_tensors, tangents)
 
     Batched.__name__ = f"Batched{cls.__name__}"
     return Batched
