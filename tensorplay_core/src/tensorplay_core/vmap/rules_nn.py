@@ -90,7 +90,9 @@ def embedding(batch: Batch) -> Any:
         return batch.again()
     table = weight.reshape(weight.shape[0] * weight.shape[1], *weight.shape[2:])
     indices, padding = batch.front("indices"), batch.values["padding_idx"]
-    found = batch.again(weight=table, indices=_apart(batch, indices, weight.shape[1]), padding_idx=-1)
+    outside = (indices < 0) | (indices >= weight.shape[1])  # they would be rows of other tables
+    rows = pointwise.where(outside, table.shape[0], _apart(batch, indices, weight.shape[1]))
+    found = batch.again(weight=table, indices=rows, padding_idx=-1)
     if padding < 0:
         return found
     return pointwise.where((indices == padding).unsqueeze(-1), found.detach(), found)  # whose rows have no gradient
