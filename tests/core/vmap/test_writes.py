@@ -134,6 +134,67 @@ def test_batched_indices_into_shared_and_batched_tensors():
     assert np.array_equal(found.numpy(), wanted)
 
 
+def test_a_mask_with_one_value_at_every_level():
+    x = np.arange(12.0).reshape(2, 2, 3)
+    mask = np.array([[True, False, True], [False, False, True]])
+
+    def function(x, m, accumulate):
+        y = x * 1
+        y.index_put_((m,), tp.tensor(7.0), accumulate)
+        return y
+
+    for accumulate in (False, True):
+        inner = tp.vmap(lambda x, m: function(x, m, accumulate), (0, None))  # noqa: B023
+        found = tp.vmap(inner)(tp.tensor(x.tolist()), tp.tensor(mask.tolist()))
+        assert np.array_equal(found.numpy(), np.where(mask[:, None], 7 + accumulate * x, x))
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_a_mask_of_another_shape_is_refused(batched):
+    def function(x, m):
+        y = x * 1
+        y[m] = 0.0
+        return y
+
+    mask = tp.tensor([[True], [False], [True]])
+    with pytest.raises(tp.errors.DimError, match=r"the shape of the mask \(1,\).*does not match \(2,\)"):
+        tp.vmap(function, (0, 0 if batched else None))(tensor(), mask if batched else mask[0])
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda y, a: y.mul_(a), lambda y, a: y.div_(a), lambda y, a: y.pow_(a), lambda y, a: y.atan2_(a),
+        lambda y, a: y.lerp_(a * 2, a), lambda y, a: y.addcmul_(a, a), lambda y, a: y.hypot_(a),
+        lambda y, a: y.sin_(), lambda y, a: y.sigmoid_(), lambda y, a: y.tanh_(), lambda y, a: y.square_(),
+        lambda y, a: y.log_(), lambda y, a: y.exp_(), lambda y, a: y.reciprocal_(), lambda y, a: y.clamp_(0.5, 2.5),
+        lambda y, a: y.xlogy_(a),
+        lambda y, a: y.sinc_(), lambda y, a: y.cumprod_(0), lambda y, a: y[:1].mul_(a[1:]), lambda y, a: y.mul_(y),
+        lambda y, a: y.scatter_reduce_(0, tp.tensor([0, 0]), a * 2, "prod"), lambda y, a: y.mul_(a[0]),
+    ],
+)  # fmt: skip
+def test_a_gradient_passes_a_write_in_place(write):
+    def function(a):
+        y = a * 1
+        write(y, a)
+        return (y * y).sum()
+
+    x = tp.tensor(X[1:].tolist(), dtype=tp.float64)
+    wanted = [tp.func.grad(function)(row).numpy() for row in x]
+    assert np.allclose(tp.func.grad(lambda x: tp.vmap(function)(x).sum())(x).numpy(), wanted)
+    assert np.allclose(tp.vmap(tp.func.grad(function))(x).numpy(), wanted)
+    x.requires_grad_()
+    tp.vmap(function)(x).sum().backward()
+    assert np.allclose(x.grad.numpy(), wanted)
+
+
+def test_a_write_that_would_change_the_shape_is_refused_before_anything_is_written():
+    x = tensor()
+    with pytest.raises(tp.errors.ShapeError, match=r"add_: .*\(2,\)"):
+        tp.vmap(lambda a, b: a.add_(b))(x, tp.ones(3, 4, 2))
+    assert np.array_equal(x.numpy(), X)
+
+
 # ------------------------------------------------------------------------------------------------------ random numbers
 
 

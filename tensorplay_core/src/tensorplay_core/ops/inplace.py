@@ -14,6 +14,7 @@ from tensorplay_core.dispatch.keys import DispatchKey
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.dispatch.resolution import resolve
+from tensorplay_core.dispatch.wrapped import BATCHED
 from tensorplay_core.ops import call, kernels
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import family_of
@@ -50,6 +51,8 @@ def through_functional(op: Operator) -> Callable[..., Tensor]:
             if written:
                 bump(self)
                 return self
+        if self._type.wrapper == BATCHED:  # what is below may be recorded, and saves what the copy would overwrite
+            everything = tuple([a.clone() if a is self else a for a in everything])
         result = call.run(functional, keys, everything, kwargs)
         kernels.check_keeps_shape(op, result.shape, self)  # without a shape rule it was not known before
         call.run(REGISTRY.operators["tp::copy_"], keys, (self, result, False), {})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tensorplay_core.ops.load
 import tensorplay_core.vmap.functions  # noqa: F401  lends itself to autograd.Function
 from tensorplay_core.vmap.api import vmap as vmap
-from tensorplay_core.vmap.install import install
+from tensorplay_core.vmap.install import register_all
 from tensorplay_core.vmap.loop import VmapLoopWarning as VmapLoopWarning
 
-install()
+register_all()

@@ -17,7 +17,7 @@ from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.dispatch.wrapped import levels_in
 from tensorplay_core.errors import TensorPlayError, TransformError
 from tensorplay_core.ops import kernels
-from tensorplay_core.ops.arguments import plan_of, tensors_in
+from tensorplay_core.ops.arguments import plan_of, tensors_in, written_tensors
 from tensorplay_core.ops.call import call, run_composite
 from tensorplay_core.ops.levels import below
 from tensorplay_core.ops.slots import CORE
@@ -29,7 +29,7 @@ from tensorplay_core.vmap import rules_linalg as linalg
 from tensorplay_core.vmap import rules_nn as nn
 from tensorplay_core.vmap import writes
 from tensorplay_core.vmap.batching import Batch, Rule, results
-from tensorplay_core.vmap.fresh import make_batched, relate_view
+from tensorplay_core.vmap.fresh import make_batched, relate_view, target
 from tensorplay_core.vmap.loop import loop
 
 _POINTWISE = ("same", "broadcast", "bitwise", "gelu", "hardtanh", "celu", "shrink", "clamp")
@@ -117,7 +117,7 @@ def rule_of(op: Operator) -> Rule | None:
 
 
 def batched(op: Operator, rule: Rule) -> Callable[..., Any]:
-    """Returns the Vmap kernel of an operator that writes to nothing."""
+    """Returns the Vmap kernel of an operator that has a rule."""
 
     def kernel(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
         level = levels_in(tensors_in(args, kwargs))
@@ -125,6 +125,10 @@ def batched(op: Operator, rule: Rule) -> Callable[..., Any]:
         batch = Batch(op, level, args, kwargs)
         if not batch.any:
             return _the_same_for_all(op, level, args, kwargs)
+        if plan_of(op).written:
+            for tensor in written_tensors(op, args, kwargs):
+                target(op, level, tensor, batched=True)
+            batch = Batch(op, level, args, kwargs)  # what is written to has the batch now
         try:
             with below(level):
                 found = rule(batch)
@@ -133,7 +137,7 @@ def batched(op: Operator, rule: Rule) -> Callable[..., Any]:
             raise
         if plan_of(op).writes:
             return args[0]
-        return results(found, lambda r: wrap_at(level, r, batched=True) if isinstance(r, TensorBase) else r)
+        return _named(op, results(found, lambda r: wrap_at(level, r, batched=True) if isinstance(r, TensorBase) else r))
 
     return kernel
 
@@ -151,13 +155,21 @@ def _the_same_for_all(op: Operator, level: Any, args: tuple[Any, ...], kwargs: d
         if is_of(level, args[0]):
             relate_view(op, args[0], view, args[1:], kwargs)
         return view
-    return results(found, lambda r: wrap_at(level, r) if isinstance(r, TensorBase) else r)
+    return _named(op, results(found, lambda r: wrap_at(level, r) if isinstance(r, TensorBase) else r))
+
+
+def _named(op: Operator, found: Any) -> Any:
+    """Returns the results of a call as one value, of the operator's own class where there are several."""
+    plan = plan_of(op)
+    return plan.result_class(found) if plan.returns > 1 else found
 
 
 def registrations(op: Operator) -> list[Registration]:
     """Returns what an operator gets at the Vmap keys."""
     found = []
     writer = writes.WRITERS.get(op.display_name) if op.namespace == "tp" else None
+    if op.functional is not None and op.functional.composite != "implicit" and op.functional.shape in _POINTWISE:
+        writer = writes.pointwise
     if "random" in op.tags and op.composite != "implicit":
         found.append(_registration(op, int(DispatchKey.VmapMode), writes.random(op), writes.random))
     elif "creation" in op.tags and op.composite != "implicit":
@@ -188,11 +200,18 @@ def without_rule(op: Operator) -> Callable[..., Any]:
         composite = op.kernel_at(int(DispatchKey.Composite))
         if composite is None or (op.namespace != "tp" and _has_gradient(op)):
             return looped(keys, *args, **kwargs)
+        if op.namespace == "tp":
+            return run_composite(op, composite, keys, args, kwargs)
+        level = levels_in(tensors_in(args, kwargs))
+        assert level is not None
+        with below(level):
+            before = [(t, unwrap(level, t).clone()) for t in written_tensors(op, args, kwargs)]
         try:
             return run_composite(op, composite, keys, args, kwargs)
         except TransformError:
-            if op.namespace == "tp":
-                raise
+            with below(level):  # what it has written until then the loop writes again
+                for tensor, value in before:
+                    unwrap(level, tensor).copy_(value)
         return looped(keys, *args, **kwargs)
 
     return kernel
@@ -217,7 +236,7 @@ def _registration(op: Operator, slot: int | str, kernel: Callable[..., Any], rul
     )
 
 
-def install() -> None:
+def register_all() -> None:
     """Registers the rules of all operators, and of every one that is defined from now on."""
     REGISTRY.publish(added=[r for op in REGISTRY.operators.values() for r in registrations(op)])
     REGISTRY.on_define.append(lambda op: REGISTRY.publish(added=registrations(op)))

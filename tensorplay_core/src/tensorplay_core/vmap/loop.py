@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from contextvars import ContextVar
 from typing import Any
 
 from tensorplay_core.dispatch.operator import Operator
+from tensorplay_core.dispatch.wrapped import Level
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.arguments import plan_of
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
@@ -16,6 +18,8 @@ class VmapLoopWarning(UserWarning):
     """An operator has no batching rule, so it is called once for each element of the batch."""
 
 
+LOOPING: ContextVar[Level | None] = ContextVar("tensorplay_vmap_looping", default=None)
+"""A level whose elements an operator is called for one by one, and that wants no random number of its own for each."""
 _said: set[Operator] = set()
 
 
@@ -30,7 +34,13 @@ def loop(batch: Batch) -> Any:
             VmapLoopWarning,
             stacklevel=2,
         )
-    return each(batch)
+    if batch.level.randomness == "different":
+        return each(batch)
+    token = LOOPING.set(batch.level)
+    try:
+        return each(batch)
+    finally:
+        LOOPING.reset(token)
 
 
 def each(batch: Batch) -> Any:

@@ -120,7 +120,8 @@ def put(batch: Batch, x: Tensor, values: Any, batched: bool, accumulate: bool) -
     """
     sizes = x.shape[1:]
     if (mask := _lone_mask(batch)) is not None and values.ndim == batched:
-        mask = mask.reshape(*mask.shape, *[1] * (x.ndim - mask.ndim))
+        own = bool(batch.batched["indices"]) and batch.batched["indices"][0]
+        mask = mask.reshape(*mask.shape, *[1] * (len(sizes) + own - mask.ndim))
         values = values.reshape(*values.shape, *[1] * (x.ndim - 1))
         x.copy_(pointwise.where(mask, x + values if accumulate else values.to(x.dtype), x))
         return
@@ -150,10 +151,10 @@ def _has_flag(batch: Batch) -> bool:
 
 
 def _lone_mask(batch: Batch) -> Any:
-    """Returns a batched mask that is the only index, so that one value for all of it needs no places."""
-    indices, flags = batch.values["indices"], batch.batched["indices"]
-    alone = len(indices) == 1 and flags and flags[0]
-    return indices[0] if alone and indices[0].dtype.is_bool else None
+    """Returns a mask that is the only index, so that one value for all of it needs no places."""
+    indices = batch.values["indices"]
+    alone = len(indices) == 1 and indices[0] is not None and indices[0].dtype.is_bool and indices[0].ndim
+    return indices[0] if alone else None
 
 
 def index_backward(batch: Batch) -> Any:

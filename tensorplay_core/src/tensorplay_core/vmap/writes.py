@@ -15,12 +15,14 @@ from tensorplay_core.dispatch.wrapped import BATCHED, INNERMOST, Level, levels_i
 from tensorplay_core.errors import TransformError, fix
 from tensorplay_core.ops.arguments import plan_of, tensors_in
 from tensorplay_core.ops.call import call, run
+from tensorplay_core.ops.kernels import check_inplace
 from tensorplay_core.ops.levels import below
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.views import bump
 from tensorplay_core.tensor.wrappers import is_of, wrap_at
 from tensorplay_core.vmap.batching import Batch, pad, results
 from tensorplay_core.vmap.fresh import target
+from tensorplay_core.vmap.loop import LOOPING
 from tensorplay_core.vmap.rules_index import put
 
 Writer = Callable[[Batch, Tensor], Any]
@@ -41,6 +43,12 @@ def index_put(batch: Batch, x: Tensor) -> None:
     put(batch, x, batch.values["values"], batch.batched["values"], bool(batch.values["accumulate"]))
 
 
+def pointwise(batch: Batch, x: Tensor) -> None:
+    """``mul_`` and its like: the operator itself, which keeps what its gradient needs of the value before."""
+    names = [name for name in batch.tensors() if name != "self"]
+    batch.again(self=x, **{name: batch.padded(name, x.ndim - 1) for name in names})
+
+
 WRITERS: dict[str, Writer] = {
     "copy_": copy,
     "fill_": same_for_all,
@@ -55,6 +63,7 @@ def writing(op: Operator, writer: Writer) -> Callable[..., Any]:
     def kernel(keys: KeySet, self: Tensor, /, *args: Any, **kwargs: Any) -> Tensor:
         level = levels_in(tensors_in((self, *args), kwargs))
         assert level is not None
+        check_inplace(op, (self, *args), kwargs)
         batch = Batch(op, level, (self, *args), kwargs)
         x = target(op, level, self, batched=batch.any)
         with below(level):
@@ -111,6 +120,8 @@ def random(op: Operator) -> Callable[..., Any]:
 
     def kernel(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
         level = INNERMOST.get()
+        if (looped := LOOPING.get()) is not None:
+            raise _not_meant(op) if looped.randomness == "error" else _others_in_a_loop(op)
         if level is None:
             return run(op, keys.below(DispatchKey.VmapMode), args, kwargs)
         if level.kind != BATCHED:  # of gradients, which have nothing to do with it
@@ -126,10 +137,7 @@ def random(op: Operator) -> Callable[..., Any]:
 
 def _drawn(op: Operator, level: Level, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if level.randomness == "error":
-        raise TransformError(
-            f"vmap: {op.display_name} is random, and vmap cannot know whether each element of the batch is meant "
-            "to get numbers of its own" + fix("pass randomness='different' or randomness='same' to vmap.")
-        )
+        raise _not_meant(op)
     batch = Batch(op, level, args, kwargs)
     different = level.randomness == "different"
     if plan_of(op).writes:
@@ -141,6 +149,20 @@ def _drawn(op: Operator, level: Level, args: tuple[Any, ...], kwargs: dict[str, 
     return results(drawn, lambda r: wrap_at(level, r, batched=True))
 
 
+def _not_meant(op: Operator) -> TransformError:
+    return TransformError(
+        f"vmap: {op.display_name} is random, and vmap cannot know whether each element of the batch is meant "
+        "to get numbers of its own" + fix("pass randomness='different' or randomness='same' to vmap.")
+    )
+
+
+def _others_in_a_loop(op: Operator) -> TransformError:
+    return TransformError(
+        f"vmap: {op.display_name} would draw other numbers for each element of the batch, because the operator that "
+        "calls it has no batching rule" + fix("pass randomness='different' to vmap, or give that operator a rule.")
+    )
+
+
 def _draw_into(op: Operator, level: Level, batch: Batch, args: tuple[Any, ...], different: bool) -> Any:
     """Fills a tensor with random numbers."""
     self = args[0]
@@ -149,8 +171,7 @@ def _draw_into(op: Operator, level: Level, batch: Batch, args: tuple[Any, ...], 
         if not is_of(level, self) or not self._array.batched:
             batch.again(self=x)
         elif different:
-            names = [name for name in batch.tensors() if name != "self"]
-            batch.again(self=x, **{name: batch.padded(name, x.ndim - 1) for name in names})
+            pointwise(batch, x)
         else:
             if any(batch.batched[name] for name in batch.tensors() if name != "self"):
                 raise _not_the_same(batch)
