@@ -146,6 +146,36 @@ def test_tangents_and_gradients_save_apart():
     assert tp.func.jacfwd(tp.vmap(lambda x: Square.apply(x, 2.0)))(X).tolist() == np.diag([4.0, 8.0, 12.0]).tolist()
 
 
+def test_tangents_of_several_results_some_of_which_have_none():
+    class Rounded(tp.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x, w):
+            return x * w, x.round()
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+            ctx.mark_non_differentiable(output[1])
+
+        @staticmethod
+        def backward(ctx, grad, _):
+            x, w = ctx.saved_tensors
+            return grad * w, None if not ctx.needs_input_grad[1] else grad * x
+
+        @staticmethod
+        def jvp(ctx, x_t, w_t):
+            x, w = ctx.saved_tensors
+            return x_t * w + x * w_t, None
+
+    w = W.clone().requires_grad_()
+    batched = tp.vmap(Rounded.apply, (0, None))
+    assert [t.tolist() for t in tp.func.jvp(batched, (X, w), (ones(), W))[1]] == [[4.0, 6.0, 8.0], [0.0, 0.0, 0.0]]
+    assert tp.func.grad(lambda x, w: batched(x, w)[0].sum(), (0, 1))(X, W)[1].item() == 6.0
+    assert tp.func.grad(lambda x: batched(x, W)[0].sum())(X).tolist() == [2.0, 2.0, 2.0]
+
+
 def test_a_made_rule_serves_every_level():
     square = np.array([1.0, 4.0, 9.0])
     both = tp.stack([X, X + 1])

@@ -7,6 +7,7 @@ gradients the Function is applied to what lies below, and ``setup_context`` is a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tensorplay_core.autograd import function as functions
@@ -111,7 +112,7 @@ def _rule_of(cls: type[Function], dims: tuple[Any, ...], level: Level) -> type[F
                 inner = FunctionCtx(ctx.needs_input_grad)
                 cls.setup_context(inner, inputs, output)
                 kept.update(inner.__dict__)
-                both = inner._to_save, inner._for_forward or ()
+                both = inner._to_save, inner._to_save if inner._for_forward is None else inner._for_forward
                 nones[:] = [[t is None for t in some] for some in both]
                 return tuple(tuple(t for t in some if t is not None) for some in both)
 
@@ -123,29 +124,37 @@ def _rule_of(cls: type[Function], dims: tuple[Any, ...], level: Level) -> type[F
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
-            missing: list[bool] = []
-
-            def one(saved: Any, grads: Any) -> Any:
-                found = cls.backward(again(ctx, saved, 0), *grads)
-                found = found if isinstance(found, tuple) else (found,)
-                missing[:] = [g is None for g in found]
-                return tuple(g for g in found if g is not None)
-
-            found = iter(vmap(one, randomness=level.randomness)(ctx.saved_tensors, grads))
-            gradients = [None if none else next(found) for none in missing]
+            one = _mapped(lambda saved, grads: cls.backward(again(ctx, saved, 0), *grads), 0, level)
             return tuple(
-                g if g is None or dim is not None else g.sum(0) for g, dim in zip(gradients, dims, strict=True)
+                g if g is None or dim is not None else g.sum(0)
+                for g, dim in zip(one(ctx.saved_tensors, grads), dims, strict=True)
             )
 
         if cls.jvp is not Function.jvp:
 
             @staticmethod
             def jvp(ctx: Any, *tangents: Any) -> Any:
-                def one(saved: Any, tangents: Any) -> Any:
-                    return cls.jvp(again(ctx, saved, 1), *tangents)
-
                 where = tuple(None if t is None else d for t, d in zip(tangents, dims, strict=True))
-                return vmap(one, (0, where), randomness=level.randomness)(ctx.saved_tensors, tangents)
+                one = _mapped(lambda saved, tangents: cls.jvp(again(ctx, saved, 1), *tangents), (0, where), level)
+                return one(ctx.saved_tensors, tangents)
 
     Batched.__name__ = f"Batched{cls.__name__}"
     return Batched
+
+
+def _mapped(function: Callable[..., Any], in_dims: Any, level: Level) -> Callable[..., tuple[Any, ...]]:
+    """Returns a function of a batch from one that returns a tensor, or several of which some may be None."""
+
+    def batched(*args: Any) -> tuple[Any, ...]:
+        missing: list[bool] = []
+
+        def one(*inside: Any) -> Any:
+            found = function(*inside)
+            found = found if isinstance(found, tuple) else (found,)
+            missing[:] = [value is None for value in found]
+            return tuple(value for value in found if value is not None)
+
+        found = iter(vmap(one, in_dims, randomness=level.randomness)(*args))
+        return tuple(None if none else next(found) for none in missing)
+
+    return batched
