@@ -111,3 +111,28 @@ def test_the_same_numbers_in_every_column(chunk_size):
     tp.manual_seed(2)
     found = jacfwd(drop, randomness="same", chunk_size=chunk_size)(tp.ones(40, dtype=tp.float64))
     assert tp.equal(found, tp.diag(wanted))
+
+
+def test_what_is_returned_beside_the_value_may_be_random():
+    def function(x):
+        drawn = tp.rand(2, dtype=tp.float64)
+        return x * drawn.sum(), {"drawn": drawn, "text": "kept", "x": x}
+
+    for randomness in ("different", "same"):
+        _, aux = jacfwd(function, has_aux=True, randomness=randomness)(tensor())
+        assert aux["drawn"].shape == (2,) and aux["text"] == "kept"
+        close(aux["x"], X)
+
+
+@pytest.mark.parametrize("name", ["jacrev", "jacfwd", "hessian"])
+def test_errors_name_what_was_called(name):
+    transform = getattr(tp.func, name)
+    for call, words in (
+        (lambda: transform(3), "takes a function"),
+        (lambda: transform(lambda x: 3.0)(tensor()), "must return tensors, and returned float"),
+        (lambda: transform(tp.sin)(3.0), "must be tensors, and one value is float"),
+        (lambda: transform(tp.sin)(tp.tensor(3)), "floating or complex"),
+        (lambda: transform(tp.sin, 2)(tensor()), "argnums=2 is out of range"),
+    ):
+        with pytest.raises(tp.errors.TensorPlayError, match=f"^{name}.*{words}"):
+            call()

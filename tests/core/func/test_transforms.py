@@ -274,8 +274,23 @@ def test_dicts_of_tangents_and_cotangents_go_by_their_keys():
     close(tangent, X)
     _, pull = vjp(lambda x: {"y": x, "z": 2 * x}, tensor())
     close(pull({"z": tensor(np.ones(3)), "y": tensor(np.zeros(3))})[0], np.full(3, 2.0))
+    _, pull = vjp(lambda x: (x, {"y": x, "z": 2 * x}), tensor())
+    zeros = tensor(np.zeros(3))
+    close(pull((zeros, {"z": tensor(np.ones(3)), "y": zeros}))[0], np.full(3, 2.0))
     _, push = linearize(lambda d: d["a"] * d["b"], tree)
     close(push({"b": tensor(np.ones(3)), "a": tensor(np.zeros(3))}), X)
+
+
+def test_products_without_a_graph():
+    x = tensor(requires_grad=True)
+    _, pull = vjp(lambda x: x**3, x)
+    ones = tensor(np.ones(3))
+    assert not pull(ones, create_graph=False)[0].requires_grad
+    pull(ones)[0].sum().backward()
+    close(x.grad, 6 * X)
+    pull(ones, retain_graph=False, create_graph=False)
+    with pytest.raises(AutogradError, match="freed"):
+        pull(ones)
 
 
 def test_a_tangent_is_not_written_to():
@@ -314,7 +329,9 @@ def test_a_tangent_is_not_written_to():
         (lambda: vjp(tp.sin, tensor())[1]([tensor()]), TypeError, "must be nested as"),
         (lambda: jvp(tp.sin, tensor(), tensor()), TypeError, "primals is a tuple"),
         (lambda: jvp(tp.sin, (tensor(),), (tensor(1.0),)), RuntimeError, "has shape"),
-        (lambda: linearize(tp.sin, tensor())[1](tensor(1.0)), RuntimeError, "has shape"),
+        (lambda: linearize(tp.sin, tensor())[1](tensor(1.0)), RuntimeError, "^linearize: .*has shape"),
+        (lambda: linearize(lambda x: 3, tensor()), TypeError, "^linearize: .*must return tensors"),
+        (lambda: linearize(tp.sin), TypeError, "^linearize: "),
     ],
 )
 def test_what_does_not_fit_is_refused(call, error, words):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tensorplay_core.func.arguments import Argnums, Function, check_function, check_real, chosen, replaced, tensors
-from tensorplay_core.func.transforms import jvp, vjp
+from tensorplay_core.func.transforms import pullback, push
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops._generated_functional import eye
 from tensorplay_core.tensor.pytree import TreeSpec, tree_flatten, tree_unflatten
@@ -59,21 +59,25 @@ def jacrev(
         tensor([[2., 0.],
                 [0., 4.]])
     """
-    check_function("jacrev", func)
+    return _jacrev("jacrev", func, argnums, has_aux, chunk_size)
+
+
+def _jacrev(name: str, func: Function, argnums: Argnums, has_aux: bool, chunk_size: int | None) -> Callable[..., Any]:
+    check_function(name, func)
 
     @functools.wraps(func, updated=())
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        places = chosen("jacrev", argnums, args)
+        places = chosen(name, argnums, args)
         primals = tuple(args[i] for i in places)
-        leaves, spec = tensors("jacrev", "the arguments to differentiate by", primals)
-        check_real("jacrev", leaves)
+        leaves, spec = tensors(name, "the arguments to differentiate by", primals)
+        check_real(name, leaves)
 
         def of_chosen(*some: Any) -> Any:
             return func(*replaced(args, places, some), **kwargs)
 
-        output, pull, *aux = vjp(of_chosen, *primals, has_aux=has_aux)
+        output, pull, *aux = pullback(name, of_chosen, primals, has_aux=has_aux)
         outputs, shape = tree_flatten(output)
-        check_real("jacrev", outputs)
+        check_real(name, outputs)
         units = _unit_vectors(outputs)
         rows = vmap(lambda *v: pull(tree_unflatten(v, shape)), chunk_size=chunk_size)(*units)
         columns, _ = tree_flatten(rows)
@@ -114,14 +118,20 @@ def jacfwd(
         >>> tp.func.jacfwd(tp.sin)(tp.tensor(0.0))
         tensor(1.)
     """
-    check_function("jacfwd", func)
+    return _jacfwd("jacfwd", func, argnums, has_aux, randomness, chunk_size)
+
+
+def _jacfwd(
+    name: str, func: Function, argnums: Argnums, has_aux: bool, randomness: str, chunk_size: int | None
+) -> Callable[..., Any]:
+    check_function(name, func)
 
     @functools.wraps(func, updated=())
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        places = chosen("jacfwd", argnums, args)
+        places = chosen(name, argnums, args)
         primals = tuple(args[i] for i in places)
-        leaves, spec = tensors("jacfwd", "the arguments to differentiate by", primals)
-        check_real("jacfwd", leaves)
+        leaves, spec = tensors(name, "the arguments to differentiate by", primals)
+        check_real(name, leaves)
 
         def of_chosen(*some: Any) -> Any:
             return func(*replaced(args, places, some), **kwargs)
@@ -129,15 +139,17 @@ def jacfwd(
         kept: list[tuple[list[Any], TreeSpec]] = []
 
         def along(*direction: Any) -> Any:
-            _, tangent, *aux = jvp(of_chosen, primals, tree_unflatten(direction, spec), has_aux=has_aux)
+            _, tangent, *aux = push(name, of_chosen, primals, tree_unflatten(direction, spec), has_aux=has_aux)
             kept[:] = [tree_flatten(aux)]
             return tangent, [leaf for leaf in kept[0][0] if isinstance(leaf, TensorBase)]
 
-        batched = vmap(along, out_dims=(0, None), randomness=randomness, chunk_size=chunk_size)
+        several = randomness == "different"  # there is an aux for each direction then: the first one is handed on
+        batched = vmap(along, 0, (0, 0 if several else None), randomness, chunk_size=chunk_size)
         tangents, of_aux = batched(*_unit_vectors(leaves))
+        of_aux = [value.select(0, 0) if several else value for value in of_aux]
         aux = tree_unflatten(_merged(kept[0][0], of_aux), kept[0][1])
         rows, shape = tree_flatten(tangents)
-        check_real("jacfwd", rows)
+        check_real(name, rows)
         blocks = [[_to_end(part, x.ndim) for part, x in zip(_parts(row, leaves), leaves, strict=True)] for row in rows]
         columns = [[row[i] for row in blocks] for i in range(len(leaves))]
         found = _nested(shape, spec, columns, isinstance(argnums, tuple))
@@ -174,4 +186,5 @@ def hessian(func: Function, argnums: Argnums = 0) -> Callable[..., Any]:
         tensor([[ 6.,  0.],
                 [ 0., 12.]])
     """
-    return jacfwd(jacrev(func, argnums), argnums)
+    reverse = _jacrev("hessian", func, argnums, False, None)
+    return _jacfwd("hessian", reverse, argnums, False, "error", None)

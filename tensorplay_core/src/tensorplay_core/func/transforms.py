@@ -20,18 +20,24 @@ from tensorplay_core.func.arguments import (
     tensors,
 )
 from tensorplay_core.func.levels import Opened, opened, opened_tangents
-from tensorplay_core.tensor.pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
+from tensorplay_core.tensor.pytree import TreeSpec, leaves_as, tree_flatten, tree_map, tree_unflatten
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 
 
 def _gradients(
-    at: Opened, outputs: Sequence[Tensor], inputs: Sequence[Tensor], cotangents: Sequence[Tensor | None], *, keep: bool
+    at: Opened,
+    outputs: Sequence[Tensor],
+    inputs: Sequence[Tensor],
+    cotangents: Sequence[Tensor | None],
+    *,
+    keep: bool,
+    create_graph: bool = True,
 ) -> list[Tensor]:
     """Returns the gradients of some results by the level's inputs, zeros where they do not depend on one."""
     pairs = [(y, v) for y, v in zip(outputs, cotangents, strict=True) if y._node is not None]
     if not pairs:
         return [_zeros(at, x) for x in inputs]
-    graph = at.needs_graph([t for pair in pairs for t in pair if t is not None])
+    graph = create_graph and at.needs_graph([t for pair in pairs for t in pair if t is not None])
     found = backward(
         [y for y, _ in pairs],
         list(inputs),
@@ -44,8 +50,8 @@ def _gradients(
 
 
 def _zeros(at: Opened, x: Any) -> Tensor:
-    plain = at.outside(x)
-    return plain.new_zeros(plain.shape)  # type: ignore[no-any-return]
+    plain: Tensor = at.outside(x)
+    return plain.new_zeros(plain.shape)
 
 
 def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
@@ -133,7 +139,8 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]
     Returns:
         ``(output, vjp_fn)``, with ``has_aux`` also what was returned beside it. ``vjp_fn`` takes a cotangent that is
         nested and shaped as the output (as one argument, or an argument for each part of a tuple) and returns a tuple
-        with the product for each primal. It may be called several times.
+        with the product for each primal. It may be called several times; not any more after ``retain_graph=False``.
+        With ``create_graph=False`` the products cannot be differentiated.
 
     Example:
         >>> import tensorplay as tp
@@ -141,21 +148,26 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]
         >>> y, pull(tp.tensor([1.0, 10.0]))
         (tensor([1., 4.]), (tensor([ 2., 40.]),))
     """
-    check_function("vjp", func)
+    return pullback("vjp", func, primals, has_aux=has_aux)
+
+
+def pullback(transform: str, func: Function, primals: tuple[Any, ...], *, has_aux: bool = False) -> tuple[Any, ...]:
+    """Does what :func:`vjp` does, for a transform of some name."""
+    check_function(transform, func)
     if not primals:
-        raise ArgumentError("vjp: there are no primals" + fix("pass the arguments of the function after it."))
-    leaves, spec = tensors("vjp", "primals", primals)
-    with opened("vjp") as at:
+        raise ArgumentError(f"{transform}: there are no primals" + fix("pass the arguments of the function after it."))
+    leaves, spec = tensors(transform, "primals", primals)
+    with opened(transform) as at:
         inputs = [at.inside(leaf) for leaf in leaves]
-        output, aux = split_aux("vjp", has_aux, func(*tree_unflatten(inputs, spec)))
-        outputs, shape = _outputs("vjp", output)
+        output, aux = split_aux(transform, has_aux, func(*tree_unflatten(inputs, spec)))
+        outputs, shape = _outputs(transform, output)
 
     def pull(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> tuple[Any, ...]:
-        one = cotangents[0] if len(cotangents) == 1 and shape.kind is not tuple else cotangents
-        if len(cotangents) == 1 and shape.kind is tuple and tree_flatten(cotangents[0])[1] == shape:
-            one = cotangents[0]
-        given = check_alike("vjp", "the cotangents", one, outputs, shape)
-        return tree_unflatten(_gradients(at, outputs, inputs, given, keep=retain_graph), spec)  # type: ignore[no-any-return]
+        alone = len(cotangents) == 1 and (shape.kind is not tuple or leaves_as(cotangents[0], shape) is not None)
+        given = check_alike(transform, "the cotangents", cotangents[0] if alone else cotangents, outputs, shape)
+        found = _gradients(at, outputs, inputs, given, keep=retain_graph, create_graph=create_graph is not False)
+        products: tuple[Any, ...] = tree_unflatten(found, spec)
+        return products
 
     pull.__name__ = "vjp_fn"
     found = tree_unflatten(list(map(at.outside, outputs)), shape)
@@ -193,20 +205,29 @@ def jvp(
         >>> tp.func.jvp(lambda x: x * x, (tp.tensor([1.0, 2.0]),), (tp.tensor([1.0, 10.0]),))
         (tensor([1., 4.]), tensor([ 2., 40.]))
     """
-    check_function("jvp", func)
+    return push("jvp", func, primals, tangents, strict=strict, has_aux=has_aux)
+
+
+def push(
+    transform: str, func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False
+) -> tuple[Any, ...]:
+    """Does what :func:`jvp` does, for a transform of some name."""
+    check_function(transform, func)
     for what, value in (("primals", primals), ("tangents", tangents)):
         if not isinstance(value, tuple):
-            raise ArgumentError(f"jvp: {what} is a tuple, not {type(value).__name__}" + fix(f"write ({what},)."))
-    leaves, spec = tensors("jvp", "primals", primals)
-    directions = check_alike("jvp", "the tangents", tangents, leaves, spec)
-    with opened_tangents("jvp") as at:
+            raise ArgumentError(
+                f"{transform}: {what} is a tuple, not {type(value).__name__}" + fix(f"write ({what},).")
+            )
+    leaves, spec = tensors(transform, "primals", primals)
+    directions = check_alike(transform, "the tangents", tangents, leaves, spec)
+    with opened_tangents(transform) as at:
         inputs = [at.inside(leaf, direction) for leaf, direction in zip(leaves, directions, strict=True)]
-        output, aux = split_aux("jvp", has_aux, func(*tree_unflatten(inputs, spec)))
-        outputs, shape = _outputs("jvp", output)
+        output, aux = split_aux(transform, has_aux, func(*tree_unflatten(inputs, spec)))
+        outputs, shape = _outputs(transform, output)
         pairs = [at.outside(leaf) for leaf in outputs]
         aux = tree_map(lambda leaf: at.outside(leaf)[0], aux)
     if strict and any(tangent is None for _, tangent in pairs):
-        raise AutogradError("jvp: an output does not depend on the primals, which strict=True refuses")
+        raise AutogradError(f"{transform}: an output does not depend on the primals, which strict=True refuses")
     values = tree_unflatten([value for value, _ in pairs], shape)
     found = tree_unflatten([value.new_zeros(value.shape) if t is None else t for value, t in pairs], shape)
     return (values, found, aux) if has_aux else (values, found)
@@ -233,13 +254,13 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """
     check_function("linearize", func)
     leaves, spec = tensors("linearize", "primals", primals)
-    output, pull = vjp(func, *primals)
+    output, pull = pullback("linearize", func, primals)
     outputs, shape = tree_flatten(output)
     zeros = tree_unflatten([y.new_zeros(y.shape) for y in outputs], shape)
-    _, push = vjp(lambda cotangent: pull(cotangent), zeros)
+    _, transposed = pullback("linearize", pull, (zeros,))
 
     def derivative(*tangents: Any) -> Any:
         given = check_alike("linearize", "the tangents", tangents, leaves, spec)
-        return push(tree_unflatten(given, spec))[0]
+        return transposed(tree_unflatten(given, spec))[0]
 
     return output, derivative
