@@ -109,3 +109,26 @@ def test_a_loop_cannot_draw_the_same():
     one, other = tp.vmap(values, randomness="different")(tp.ones(2, 2))
     assert not tp.equal(one, other)
     assert tp.rand(2).shape == (2,)  # as ever afterwards
+
+
+def test_the_warning_names_the_programs_line():
+    @tp.library.custom_op("looped::slow", mutates_args=())
+    def slow(x: tp.Tensor) -> tp.Tensor:
+        return x * float(x.sum())
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        tp.vmap(slow)(X)
+        tp.vmap(slow)(X)
+    assert [(one.category, one.filename) for one in told] == [(VmapLoopWarning, __file__)]
+
+
+def test_a_warning_that_is_made_an_error_is_not_forgotten():
+    @tp.library.custom_op("looped::strict", mutates_args=())
+    def strict(x: tp.Tensor) -> tp.Tensor:
+        return x * float(x.sum())
+
+    for _ in range(2):
+        with warnings.catch_warnings(), pytest.raises(VmapLoopWarning):
+            warnings.simplefilter("error")
+            tp.vmap(strict)(X)

@@ -213,6 +213,16 @@ def test_randomness(draw):
         assert one == other == last
 
 
+def test_what_all_elements_share_may_be_drawn_into_once():
+    shared = tp.zeros(4)
+    found = tp.vmap(lambda x: x.sum() * 0 + shared.uniform_(), randomness="same")(tensor())
+    assert shared.sum().item() > 0 and all(tp.equal(row, shared) for row in found)
+    with pytest.raises(TransformError, match="room for one value, and the batch has 3"):
+        tp.vmap(lambda x: shared.uniform_(), randomness="different")(tensor())
+    with pytest.raises(TransformError, match="is random"):
+        tp.vmap(lambda x: shared.uniform_())(tensor())
+
+
 def test_probabilities_that_are_batched_draw_for_each_element():
     p = tp.tensor([0.0, 1.0, 0.0])
     assert tp.vmap(lambda p: tp.bernoulli(p.expand(5)), randomness="different")(p).sum(1).tolist() == [0.0, 5.0, 0.0]

@@ -158,14 +158,14 @@ def _warn(op: Operator, device_type: str) -> None:
         "tp.backends.configure(fallback='allow')."
     )
     try:
-        warnings.warn(message + fix(remedy), RuntimeWarning, stacklevel=_level_of_the_caller())
+        warnings.warn(message + fix(remedy), RuntimeWarning, stacklevel=level_of_the_caller())
     except BaseException:  # a filter that makes errors of warnings: the next call is to be told as well
         with _lock:
             _warned.discard(known)
         raise
 
 
-def _level_of_the_caller() -> int:
+def level_of_the_caller() -> int:
     """Returns the ``stacklevel`` by which whoever calls this function warns the first caller outside TensorPlay.
 
     A module whose name is None is ours too: that is how :mod:`tensorplay_core.ops.silence` keeps C code from warning.

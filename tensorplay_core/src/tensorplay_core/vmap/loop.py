@@ -10,6 +10,7 @@ from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.wrapped import Level
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.arguments import plan_of
+from tensorplay_core.ops.host_fallback import level_of_the_caller
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 from tensorplay_core.vmap.batching import Batch
 
@@ -27,13 +28,13 @@ def loop(batch: Batch) -> Any:
     """Calls the operator for each element of the batch, and stacks the results."""
     op = batch.op
     if op not in _said:
-        _said.add(op)
         warnings.warn(
             f"vmap: {op.display_name} has no batching rule, and is called once for each element of the batch; give it "
             f'one with tp.library.register_vmap("{op.qualified_name}", rule)',
             VmapLoopWarning,
-            stacklevel=2,
+            stacklevel=level_of_the_caller(),
         )
+        _said.add(op)
     if batch.level.randomness == "different":
         return each(batch)
     token = LOOPING.set(batch.level)

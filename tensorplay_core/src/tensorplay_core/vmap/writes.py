@@ -165,8 +165,8 @@ def _others_in_a_loop(op: Operator) -> TransformError:
 
 def _draw_into(op: Operator, level: Level, batch: Batch, args: tuple[Any, ...], different: bool) -> Any:
     """Fills a tensor with random numbers."""
-    self = args[0]
-    x = target(op, level, self, batched=batch.any or different)
+    self, batched = args[0], batch.any or different
+    x = target(op, level, self, batched=batched) if batched or is_of(level, self) else self
     with below(level):
         if not is_of(level, self) or not self._array.batched:
             batch.again(self=x)
