@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from contextlib import contextmanager
 
@@ -299,3 +300,19 @@ def test_a_checkpoint_of_no_function_and_with_no_contexts_says_what_it_takes():
         checkpoint(x * 2, x)
     with pytest.raises(TypeError, match=r"context_fn returned 3\nfix: return two context managers"):
         checkpoint(tp.exp, x, context_fn=lambda: 3)
+
+
+def test_inside_of_a_transform_that_wraps_it_says_where_it_belongs():
+    x = tp.tensor([1.0, 2.0, 3.0])
+    part = lambda v: checkpoint(tp.sin, v)  # noqa: E731
+    for call in (tp.vmap(tp.func.grad(part)), tp.func.grad(lambda x: tp.vmap(part)(x).sum())):
+        with pytest.raises(
+            tp.errors.TransformError, match=r"(?s)checkpoint: .*inside of (vmap|grad).*fix: put it around"
+        ):
+            call(x)
+    assert tp.equal(tp.vmap(part)(x), x.sin())  # nothing is saved
+    assert tp.equal(tp.func.grad(lambda x: checkpoint(tp.vmap(tp.sin), x).sum())(x), x.cos())
+    assert tp.equal(tp.func.grad(lambda x: part(x).sum())(x), x.cos())
+    w = tp.tensor(2.0, requires_grad=True)
+    tp.vmap(lambda v: v * part(w))(x).sum().backward()  # of a tensor that is of no transform
+    assert w.grad.item() == pytest.approx(6 * math.cos(2.0))

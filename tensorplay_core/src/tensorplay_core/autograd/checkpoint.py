@@ -24,7 +24,8 @@ from tensorplay_core.autograd.node import Node, save, unpack
 from tensorplay_core.autograd.saved import saved_tensors_hooks
 from tensorplay_core.dispatch import devices
 from tensorplay_core.dispatch.context import STATE, Scope
-from tensorplay_core.errors import ArgumentError, AutogradError, fix
+from tensorplay_core.dispatch.wrapped import levels_in
+from tensorplay_core.errors import ArgumentError, AutogradError, TransformError, fix
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 from tensorplay_core.types.device import Device
 
@@ -96,9 +97,19 @@ class Frame:
         self.random = _random_states((*args, *kwargs.values())) if preserve_rng_state else {}
         self.places: list[tuple[weakref.ref[Holder], Metadata]] = []
         self._recomputing = threading.RLock()
+        self._level = levels_in(v for v in (*args, *kwargs.values()) if isinstance(v, TensorBase))
 
     def pack(self, tensor: Tensor) -> Holder:
-        """Gives a saved tensor its place."""
+        """Gives a saved tensor its place.
+
+        Raises:
+            TransformError: the arguments are of a transform that will have returned when the function runs again.
+        """
+        if self._level is not None:
+            raise TransformError(
+                f"checkpoint: it is called inside of {self._level.transform}, which has returned when the backward pass "
+                "computes again what is not kept" + fix("put it around the transform: checkpoint(tp.vmap(f), x).")
+            )
         holder = Holder()
         self.places.append((weakref.ref(holder), _metadata(tensor)))
         return holder
@@ -268,6 +279,7 @@ def checkpoint(
 
     Raises:
         CheckpointError: in the backward pass, where the recomputation differs; every ``.grad`` is as it was.
+        TransformError: an argument is a batched tensor, or of another transform that wraps, and a node saves something.
 
     Example:
         >>> import tensorplay as tp
