@@ -77,6 +77,19 @@ def test_results_need_no_grad_unless_something_else_does():
     close(x.grad, 6 * X)
 
 
+def test_results_do_not_hang_on_a_level_that_is_closed():
+    pull = vjp(lambda y: y * y, tensor(3.0))[1]
+    found = vmap(grad(lambda x: pull(x)[0]))(tensor())
+    close(found, np.full(3, 6.0))
+    assert not found.requires_grad
+    w = tensor(2.0, requires_grad=True)
+    found = vmap(grad(lambda x: pull(x)[0] * w))(tensor())
+    found.sum().backward()
+    close(w.grad, 18.0)
+    found = grad(lambda x: vmap(grad(lambda y: pull(y)[0] * y * x))(tensor()).sum())(tensor(1.0))
+    close(found, 12 * X.sum())
+
+
 def test_no_grad_around_and_within():
     x = tensor(requires_grad=True)
     with tp.no_grad():

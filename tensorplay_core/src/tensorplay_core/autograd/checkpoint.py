@@ -107,8 +107,8 @@ class Frame:
         """
         if self._level is not None:
             raise TransformError(
-                f"checkpoint: it is called inside of {self._level.transform}, which has returned when the backward pass "
-                "computes again what is not kept" + fix("put it around the transform: checkpoint(tp.vmap(f), x).")
+                f"checkpoint: it is called inside of {self._level.transform}, which has returned when the backward "
+                "pass computes again what is not kept" + fix("put it around the transform: checkpoint(tp.vmap(f), x).")
             )
         holder = Holder()
         self.places.append((weakref.ref(holder), _metadata(tensor)))

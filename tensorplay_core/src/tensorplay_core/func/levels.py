@@ -80,7 +80,7 @@ class Opened:
         if not isinstance(value, TensorBase):
             return value
         if self.level is not None:
-            return value._array.tensor if is_of(self.level, value) else value
+            return self._without_closed(value._array.tensor if is_of(self.level, value) else value)
         level = dual.current()
         tangent: Any = None if level is None else level.tangent_of(value)
         if value._node is not None and not (STATE.get().grad and self._goes_on([value._node])):
@@ -89,6 +89,16 @@ class Opened:
             with dual.suspended():
                 level.set(value, self.outside(tangent))
         return value
+
+    def _without_closed(self, value: Any) -> Any:
+        """Returns a tensor without the node, at whatever level, that leads to the inputs of closed levels alone."""
+        if value._node is not None:
+            return value if self._goes_on([value._node]) else another(value)
+        if not value._type.wraps:
+            return value
+        payload = value._array
+        inside = self._without_closed(payload.tensor)
+        return value if inside is payload.tensor else wrap_at(payload.level, inside, batched=payload.batched)
 
     def close(self) -> None:
         """Says that nobody differentiates by the inputs any more."""
