@@ -156,6 +156,9 @@ def test_a_batched_tensor_means_nothing_outside():
     with pytest.raises(TransformError, match="has returned"):
         kept[0].sum().item()
     assert "closed" in repr(kept[0])
+    for out_dims in (0, None):
+        with pytest.raises(TransformError, match="has returned"):
+            tp.vmap(lambda x: kept[0], out_dims=out_dims)(tensor())
 
 
 @pytest.mark.parametrize(

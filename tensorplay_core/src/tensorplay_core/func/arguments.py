@@ -10,6 +10,7 @@ from tensorplay_core.tensor.pytree import TreeSpec, leaves_as, tree_flatten
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 
 Argnums = int | tuple[int, ...]
+Function = Callable[..., Any]
 
 
 def check_function(transform: str, func: Any) -> None:
@@ -131,6 +132,3 @@ def check_alike(transform: str, what: str, found: Any, wanted: Sequence[Tensor],
                 + fix(f"bring it to that shape, e.g. with .expand({tensor.shape}).")
             )
     return leaves
-
-
-Function = Callable[..., Any]

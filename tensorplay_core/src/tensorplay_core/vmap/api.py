@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tensorplay_core.dispatch.context import include
 from tensorplay_core.dispatch.devices import CPU, default_device
-from tensorplay_core.dispatch.wrapped import BATCHED, MODE, Level, Within
+from tensorplay_core.dispatch.wrapped import BATCHED, MODE, Level, Within, levels_in
 from tensorplay_core.errors import (
     ArgumentError,
     DimError,
@@ -239,6 +239,7 @@ def _out(func: Any, level: Level, value: Tensor, dim: int | None) -> Tensor:
     batched = False
     if is_of(level, value):
         batched, inside = value._array.batched, value._array.tensor
+    levels_in([inside])  # of another vmap that has returned it means nothing
     if dim is None:
         if batched:
             raise TransformError(

@@ -79,8 +79,7 @@ class Batch:
             dim: the dim, which may be negative.
             extra: how many dims more it may be in range of, as for ``unsqueeze``.
         """
-        ndim = self.ndim(name) + extra
-        return dim + 1 if dim >= 0 else dim if dim < -ndim else dim + ndim + 1
+        return behind(dim, self.ndim(name) + extra)
 
     def front(self, name: str) -> Tensor:
         """Returns a tensor with the batch in front, expanded where it has none."""
@@ -107,6 +106,11 @@ class Batch:
     def refuse(self, why: str, remedy: str) -> TransformError:
         """Returns the error for a call that cannot be batched."""
         return TransformError(f"vmap: {self.op.display_name}: {why}" + fix(remedy))
+
+
+def behind(dim: int, ndim: int) -> int:
+    """Returns where one of some logical dims is behind the batch; as given where it is out of range."""
+    return dim + 1 if dim >= 0 else dim if dim < -ndim else dim + ndim + 1
 
 
 def pad(tensor: Any, batched: bool, ndim: int) -> Any:

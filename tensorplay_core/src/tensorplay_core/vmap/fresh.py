@@ -78,7 +78,8 @@ def target(op: Operator, level: Level, tensor: Any, *, batched: bool) -> Tensor:
     if is_of(level, tensor):
         if batched and not tensor._array.batched:
             make_batched(level, tensor)
-        return tensor._array.tensor  # type: ignore[no-any-return]
+        own: Tensor = tensor._array.tensor
+        return own
     assert isinstance(tensor, TensorBase)
     raise TransformError(
         f"vmap: {op.display_name}: a batched value would be written to a tensor of shape {tensor.shape} that is not "

@@ -7,7 +7,7 @@ from typing import Any
 
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops import _generated_functional_view as view
-from tensorplay_core.vmap.batching import Batch, pad, results
+from tensorplay_core.vmap.batching import Batch, behind, pad, results
 
 DIMS = ("dim", "dims", "dim0", "dim1", "dim2", "dimension")
 """What operators call a dim, or a list of them."""
@@ -59,8 +59,7 @@ def reduction(batch: Batch) -> Any:
     if dim == () and batch.op.name in ("any", "all"):  # of which PyTorch says: no dims, nothing is reduced
         return batch.again()
     if not ndim:
-        found = batch.again(self=batch.values["self"].unsqueeze(1), dim=(1,), keepdim=False)
-        return found
+        return batch.again(self=batch.values["self"].unsqueeze(1), dim=(1,), keepdim=False)
     return batch.again(dim=tuple(range(1, ndim + 1)))
 
 
@@ -112,7 +111,7 @@ def cat(batch: Batch) -> Any:
     dim, ndim = batch.values["dim"], max(part.ndim for part in parts) - 1
     # A tensor of shape (0,) goes with any other, as in PyTorch, and would not with the batch before it.
     parts = tuple(part for part in parts if part.ndim - 1 == ndim or part.shape[1:] != (0,))
-    return batch.again(tensors=parts, dim=dim + 1 if dim >= 0 else dim if dim < -ndim else dim + ndim + 1)
+    return batch.again(tensors=parts, dim=behind(dim, ndim))
 
 
 # -------------------------------------------------------------------------------------------------------------- views

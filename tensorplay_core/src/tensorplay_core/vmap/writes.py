@@ -13,6 +13,7 @@ from tensorplay_core.dispatch.keys import DispatchKey
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.wrapped import BATCHED, INNERMOST, Level, levels_in
 from tensorplay_core.errors import TransformError, fix
+from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.arguments import plan_of, tensors_in
 from tensorplay_core.ops.call import call, run
 from tensorplay_core.ops.kernels import check_inplace
@@ -187,8 +188,6 @@ def _different(batch: Batch) -> Any:
     if "size" in values:
         return batch.again(size=(batch.size, *values["size"]))
     if op.name == "randperm":
-        from tensorplay_core.ops import _generated_functional as F
-
         return F.stack([batch.again() for _ in range(batch.size)], 0)
     names = batch.tensors()
     if op.name == "multinomial":
