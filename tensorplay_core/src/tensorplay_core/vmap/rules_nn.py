@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tensorplay_core.errors import DimError
 from tensorplay_core.ops import _generated_functional_pointwise as pointwise
 from tensorplay_core.ops.creation import arange
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.vmap.batching import Batch, moved, results
+from tensorplay_core.vmap.loop import each
 
 
 def fold(batch: Batch) -> Any:
@@ -92,7 +94,10 @@ def embedding(batch: Batch) -> Any:
     indices, padding = batch.front("indices"), batch.values["padding_idx"]
     outside = (indices < 0) | (indices >= weight.shape[1])  # they would be rows of other tables
     rows = pointwise.where(outside, table.shape[0], _apart(batch, indices, weight.shape[1]))
-    found = batch.again(weight=table, indices=rows, padding_idx=-1)
+    try:
+        found = batch.again(weight=table, indices=rows, padding_idx=-1)
+    except DimError:
+        return each(batch)  # which says which row of which table it is
     if padding < 0:
         return found
     return pointwise.where((indices == padding).unsqueeze(-1), found.detach(), found)  # whose rows have no gradient
