@@ -188,6 +188,14 @@ def test_a_gradient_passes_a_write_in_place(write):
     assert np.allclose(x.grad.numpy(), wanted)
 
 
+@pytest.mark.parametrize("write", [lambda a, b: a.copy_(b), lambda a, b: a.__setitem__(slice(None), b)])
+def test_the_dims_of_what_is_copied_are_not_the_batch(write):
+    x = tensor()
+    with pytest.raises(tp.errors.ShapeError, match=r"copy_: shape \(3, 2\) does not broadcast to \(2,\)"):
+        tp.vmap(lambda a: write(a, tp.ones(3, 2)))(x)
+    assert np.array_equal(x.numpy(), X)
+
+
 def test_a_write_that_would_change_the_shape_is_refused_before_anything_is_written():
     x = tensor()
     with pytest.raises(tp.errors.ShapeError, match=r"add_: .*\(2,\)"):

@@ -139,7 +139,8 @@ def _jacfwd(
         kept: list[tuple[list[Any], TreeSpec]] = []
 
         def along(*direction: Any) -> Any:
-            _, tangent, *aux = push(name, of_chosen, primals, tree_unflatten(direction, spec), has_aux=has_aux)
+            tangents = tree_unflatten(direction, spec)
+            _, tangent, *aux = push(name, of_chosen, primals, tangents, has_aux=has_aux, copy=False)
             kept[:] = [tree_flatten(aux)]
             return tangent, [leaf for leaf in kept[0][0] if isinstance(leaf, TensorBase)]
 

@@ -17,7 +17,7 @@ from tensorplay_core.dispatch.context import STATE, include
 from tensorplay_core.dispatch.wrapped import INNERMOST, MODE, Level, Within
 from tensorplay_core.ops.levels import GradLevel
 from tensorplay_core.tensor import dual
-from tensorplay_core.tensor.tensor import Tensor, TensorBase, another
+from tensorplay_core.tensor.tensor import Tensor, TensorBase, another, wrap
 from tensorplay_core.tensor.wrappers import is_of, wrap_at
 
 
@@ -162,16 +162,22 @@ class OpenedTangents:
     def __init__(self, level: Level | None, tangents: dual.Level) -> None:
         self.level, self.tangents = level, tangents
 
-    def inside(self, value: Tensor, tangent: Tensor) -> Tensor:
-        """Returns an input with its tangent, which is a copy: what is written to the input is written to both."""
+    def inside(self, value: Tensor, tangent: Tensor, *, copy: bool = True) -> Tensor:
+        """Returns an input with its tangent; with a copy, for what is written to the input is written to both."""
         if self.level is not None:
             own = wrap_at(self.level, value)
         else:
             own = value.clone() if value._type.inference else another(value, value._node)
         with dual.suspended():
-            tangent = tangent.to(value.dtype)
-            copy = tangent.clone() if dual.same_layout(tangent, value) else dual.laid_out_as(value, tangent)
-        self.tangents.set(own, copy)
+            if tangent.dtype is not value.dtype:
+                tangent = tangent.to(value.dtype)
+            if not dual.same_layout(tangent, value):
+                tangent = dual.laid_out_as(value, tangent)
+            elif copy and self.level is None and tangent._node is None:  # nobody differentiates the copy: the array's
+                tangent = wrap(tangent._type.api.copy(tangent._array), tangent._type.plain)
+            elif copy:
+                tangent = tangent.clone()
+        self.tangents.set(own, tangent)
         return own
 
     def outside(self, value: Any) -> tuple[Any, Any]:

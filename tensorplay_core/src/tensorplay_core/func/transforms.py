@@ -209,9 +209,16 @@ def jvp(
 
 
 def push(
-    transform: str, func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False
+    transform: str,
+    func: Function,
+    primals: Any,
+    tangents: Any,
+    *,
+    strict: bool = False,
+    has_aux: bool = False,
+    copy: bool = True,
 ) -> tuple[Any, ...]:
-    """Does what :func:`jvp` does, for a transform of some name."""
+    """Does what :func:`jvp` does, for a transform of some name, which may have made the tangents for this alone."""
     check_function(transform, func)
     for what, value in (("primals", primals), ("tangents", tangents)):
         if not isinstance(value, tuple):
@@ -221,7 +228,7 @@ def push(
     leaves, spec = tensors(transform, "primals", primals)
     directions = check_alike(transform, "the tangents", tangents, leaves, spec)
     with opened_tangents(transform) as at:
-        inputs = [at.inside(leaf, direction) for leaf, direction in zip(leaves, directions, strict=True)]
+        inputs = [at.inside(leaf, direction, copy=copy) for leaf, direction in zip(leaves, directions, strict=True)]
         output, aux = split_aux(transform, has_aux, func(*tree_unflatten(inputs, spec)))
         outputs, shape = _outputs(transform, output)
         pairs = [at.outside(leaf) for leaf in outputs]

@@ -64,7 +64,8 @@ def writing(op: Operator, writer: Writer) -> Callable[..., Any]:
     def kernel(keys: KeySet, self: Tensor, /, *args: Any, **kwargs: Any) -> Tensor:
         level = levels_in(tensors_in((self, *args), kwargs))
         assert level is not None
-        check_inplace(op, (self, *args), kwargs)
+        if writer is not same_for_all:  # a dim too many would be taken for the batch
+            check_inplace(op, (self, *args), kwargs)
         batch = Batch(op, level, (self, *args), kwargs)
         x = target(op, level, self, batched=batch.any)
         with below(level):
