@@ -45,6 +45,16 @@ def test_each_element_writes_to_a_new_tensor_of_its_own(total_into):
     assert tp.vmap(function)(X).tolist() == [[4.0, 4.0], [8.0, 8.0]]
 
 
+def test_each_element_of_every_level_writes_to_its_own(total_into):
+    def function(x):
+        out = tp.zeros(1)
+        total_into(x, out)
+        return out[0]
+
+    x = tp.arange(12.0).reshape(2, 3, 2)
+    assert tp.vmap(tp.vmap(function))(x).tolist() == (x.sum(-1) + 1).tolist()
+
+
 def test_each_element_writes_to_its_part_of_an_argument(total_into):
     def function(x, out):
         total_into(x, out[0])
@@ -59,6 +69,8 @@ def test_what_all_elements_share_is_not_written_to(total_into):
     shared = tp.zeros(2)
     with pytest.raises(TransformError, match=r"(?s)room for one value, and the batch has 2.*fix: "):
         tp.vmap(lambda x: (total_into(x, shared), x)[1])(X)
+    with pytest.raises(TransformError, match="room for one value"):
+        tp.vmap(tp.vmap(lambda x: (total_into(x, shared), x)[1]))(tp.ones(2, 3, 2))
     assert shared.tolist() == [0.0, 0.0]
 
 
@@ -99,12 +111,45 @@ def test_every_level_around_a_loop_has_its_say(noise, outer, inner):
         tp.vmap(tp.vmap(noise, randomness=inner), randomness=outer)(X.reshape(2, 2, 1))
 
 
+def test_a_call_without_a_batch_draws_once():
+    @tp.library.custom_op("looped::fixed", mutates_args=())
+    def fixed(x: tp.Tensor) -> tp.Tensor:
+        return x + tp.rand(2)
+
+    fixed.register_autograd(lambda ctx, grad: grad)  # so that it is called as it is
+    function = lambda x: fixed(tp.zeros(2)) + 0 * x  # noqa: E731
+    with pytest.raises(TransformError, match="rand is random"):
+        tp.vmap(function)(X)
+    with pytest.raises(TransformError, match=r"would draw the same numbers for each.*randomness='different'"):
+        tp.vmap(function, randomness="different")(X)
+    one, other = tp.vmap(function, randomness="same")(X)
+    assert tp.equal(one, other)
+
+
+def test_a_composite_that_draws_without_a_batch_asks_what_is_meant():
+    @tp.library.custom_op("looped::filled", mutates_args=("out",))
+    def filled(out: tp.Tensor) -> None:
+        out.uniform_()
+
+    def function(x):
+        out = tp.zeros(2)
+        filled(out)
+        return out + 0 * x
+
+    with pytest.raises(TransformError, match="uniform_ is random"):
+        tp.vmap(function)(X)
+    one, other = tp.vmap(function, randomness="same")(X)
+    assert tp.equal(one, other)
+    one, other = tp.vmap(function, randomness="different")(X)
+    assert not tp.equal(one, other)
+
+
 def test_a_loop_cannot_draw_the_same():
     @tp.library.custom_op("looped::values", mutates_args=())
     def values(x: tp.Tensor) -> tp.Tensor:
         return tp.rand(2) * float(x.sum())
 
-    with pytest.raises(TransformError, match=r"(?s)would draw other numbers for each.*fix: .*randomness='different'"):
+    with pytest.raises(TransformError, match=r"(?s)would draw other numbers for each.*randomness='same'.*fix: give"):
         tp.vmap(values, randomness="same")(X)
     one, other = tp.vmap(values, randomness="different")(tp.ones(2, 2))
     assert not tp.equal(one, other)

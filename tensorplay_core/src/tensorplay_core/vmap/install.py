@@ -8,13 +8,14 @@ on batched tensors; what has neither is called in a loop.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import DispatchKey
 from tensorplay_core.dispatch.operator import Operator, Registration, location
 from tensorplay_core.dispatch.registry import REGISTRY
-from tensorplay_core.dispatch.wrapped import levels_in
+from tensorplay_core.dispatch.wrapped import Within, levels_in
 from tensorplay_core.errors import TensorPlayError, TransformError
 from tensorplay_core.ops import kernels
 from tensorplay_core.ops.arguments import plan_of, tensors_in, written_tensors
@@ -30,7 +31,7 @@ from tensorplay_core.vmap import rules_nn as nn
 from tensorplay_core.vmap import writes
 from tensorplay_core.vmap.batching import Batch, Rule, results
 from tensorplay_core.vmap.fresh import make_batched, relate_view, target
-from tensorplay_core.vmap.loop import loop
+from tensorplay_core.vmap.loop import drawing_only, loop
 
 _POINTWISE = ("same", "broadcast", "bitwise", "gelu", "hardtanh", "celu", "shrink", "clamp")
 _LEADING = (
@@ -124,7 +125,8 @@ def batched(op: Operator, rule: Rule) -> Callable[..., Any]:
         assert level is not None
         batch = Batch(op, level, args, kwargs)
         if not batch.any:
-            return _the_same_for_all(op, level, args, kwargs)
+            with drawing_only("same", level) if rule is loop else nullcontext():
+                return _the_same_for_all(op, level, args, kwargs)
         if plan_of(op).written:
             for tensor in written_tensors(op, args, kwargs):
                 target(op, level, tensor, batched=True)
@@ -204,17 +206,24 @@ def without_rule(op: Operator) -> Callable[..., Any]:
             return run_composite(op, composite, keys, args, kwargs)
         level = levels_in(tensors_in(args, kwargs))
         assert level is not None
-        with below(level):
-            before = [(t, unwrap(level, t).clone()) for t in written_tensors(op, args, kwargs)]
+        before = []
+        for tensor in written_tensors(op, args, kwargs):
+            with _where(inside := unwrap(level, tensor)):
+                before.append((tensor, inside.clone()))
         try:
             return run_composite(op, composite, keys, args, kwargs)
-        except TransformError:
-            with below(level):  # what it has written until then the loop writes again
-                for tensor, value in before:
-                    unwrap(level, tensor).copy_(value)
+        except TransformError:  # what it has written until then the loop writes again
+            for tensor, value in before:
+                with _where(inside := unwrap(level, tensor)):
+                    inside.copy_(value)
         return looped(keys, *args, **kwargs)
 
     return kernel
+
+
+def _where(tensor: Any) -> Within:
+    """Returns a block in which what is made belongs to where a tensor does."""
+    return Within(levels_in([tensor]))
 
 
 def _has_gradient(op: Operator) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -19,8 +21,8 @@ class VmapLoopWarning(UserWarning):
     """An operator has no batching rule, so it is called once for each element of the batch."""
 
 
-LOOPING: ContextVar[Level | None] = ContextVar("tensorplay_vmap_looping", default=None)
-"""A level whose elements an operator is called for one by one, and that wants no random number of its own for each."""
+UNRULED: ContextVar[Level | None] = ContextVar("tensorplay_vmap_unruled", default=None)
+"""A level around a call of an operator without a rule, which cannot draw the random numbers that the level wants."""
 _said: set[Operator] = set()
 
 
@@ -35,13 +37,18 @@ def loop(batch: Batch) -> Any:
             stacklevel=level_of_the_caller(),
         )
         _said.add(op)
-    if batch.level.randomness == "different":
+    with drawing_only("different", batch.level):
         return each(batch)
-    token = LOOPING.set(batch.level)
+
+
+@contextmanager
+def drawing_only(randomness: str, level: Level) -> Iterator[None]:
+    """A block in which random numbers are drawn only if that is what a level means."""
+    token = UNRULED.set(UNRULED.get() if level.randomness == randomness else level)
     try:
-        return each(batch)
+        yield
     finally:
-        LOOPING.reset(token)
+        UNRULED.reset(token)
 
 
 def each(batch: Batch) -> Any:

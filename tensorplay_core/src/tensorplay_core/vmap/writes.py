@@ -23,7 +23,7 @@ from tensorplay_core.tensor.views import bump
 from tensorplay_core.tensor.wrappers import is_of, wrap_at
 from tensorplay_core.vmap.batching import Batch, pad, results
 from tensorplay_core.vmap.fresh import target
-from tensorplay_core.vmap.loop import LOOPING
+from tensorplay_core.vmap.loop import UNRULED
 from tensorplay_core.vmap.rules_index import put
 
 Writer = Callable[[Batch, Tensor], Any]
@@ -122,8 +122,8 @@ def random(op: Operator) -> Callable[..., Any]:
 
     def kernel(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
         level = INNERMOST.get()
-        if (looped := LOOPING.get()) is not None:
-            raise _not_meant(op) if looped.randomness == "error" else _others_in_a_loop(op)
+        if (around := UNRULED.get()) is not None:
+            raise _not_meant(op) if around.randomness == "error" else _without_rule(op, around.randomness)
         if level is None:
             return run(op, keys.below(DispatchKey.VmapMode), args, kwargs)
         if level.kind != BATCHED:  # of gradients, which have nothing to do with it
@@ -158,10 +158,11 @@ def _not_meant(op: Operator) -> TransformError:
     )
 
 
-def _others_in_a_loop(op: Operator) -> TransformError:
+def _without_rule(op: Operator, randomness: str) -> TransformError:
+    numbers = "the same numbers" if randomness == "different" else "other numbers"
     return TransformError(
-        f"vmap: {op.display_name} would draw other numbers for each element of the batch, because the operator that "
-        "calls it has no batching rule" + fix("pass randomness='different' to vmap, or give that operator a rule.")
+        f"vmap: {op.display_name} would draw {numbers} for each element of the batch, which randomness={randomness!r} "
+        "does not mean, because the operator that calls it has no batching rule" + fix("give that operator one.")
     )
 
 
