@@ -188,6 +188,24 @@ def test_a_made_rule_serves_every_level():
     assert shared.grad.tolist() == [4.0, 8.0, 12.0] and square.sum() == 14.0
 
 
+def test_results_that_are_no_tensors():
+    class Counted(Square):
+        @staticmethod
+        def forward(x):
+            return x * 2, 7
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+    def function(x):
+        double, seven = Counted.apply(tp.ones(()))
+        assert seven == 7
+        return x + double
+
+    assert tp.vmap(function)(X).tolist() == [3.0, 4.0, 5.0]
+
+
 def test_lists_without_a_batched_tensor():
     class Scaled(Square):
         @staticmethod

@@ -236,12 +236,13 @@ class AutogradMethods(TensorBase):
 
     def detach(self) -> Tensor:
         """Returns a tensor of the same memory that requires no grad; writes to it are seen by version checks."""
+        if not self._type.wraps:
+            return another(self)
         if self._type.wrapper == BATCHED and not self._array.batched:
-            shared: Tensor = wrapped.detach(self)
-            return shared
+            result: Tensor = wrapped.detach(self)
+            return result
         result = another(self)
-        if self._type.wraps:  # no gradient passes at any level
-            result._array = self._array.like(self._array.tensor.detach())
+        result._array = self._array.like(self._array.tensor.detach())  # no gradient passes at any level
         return result
 
     def detach_(self) -> Tensor:

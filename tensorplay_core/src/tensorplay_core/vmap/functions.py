@@ -22,7 +22,7 @@ from tensorplay_core.errors import TransformError, fix
 from tensorplay_core.ops.levels import below
 from tensorplay_core.ops.rule_results import in_dims_of, info_of, wrap_result
 from tensorplay_core.tensor import dual
-from tensorplay_core.tensor.pytree import tree_flatten
+from tensorplay_core.tensor.pytree import tree_flatten, tree_map
 from tensorplay_core.tensor.tensor import TensorBase
 from tensorplay_core.tensor.wrappers import is_of, unwrap, wrap_at
 from tensorplay_core.vmap.api import vmap
@@ -73,7 +73,7 @@ def _batched(cls: type[Function], level: Level, args: tuple[Any, ...]) -> Any:
     if not any(is_of(level, leaf) and leaf._array.batched for leaf in tree_flatten(args)[0]):
         with below(level):
             found = cls.apply(*inside)
-        return tuple(wrap_at(level, y) for y in found) if isinstance(found, tuple) else wrap_at(level, found)
+        return tree_map(lambda y: wrap_at(level, y) if isinstance(y, TensorBase) else y, found)
     if cls.generate_vmap_rule:
         with below(level):
             found = _rule_of(cls, dims, level).apply(*inside)
