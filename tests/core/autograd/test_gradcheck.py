@@ -104,6 +104,11 @@ def test_nan_fails():
     assert not tp.autograd.gradcheck(lambda a: a * float("nan"), x, raise_exception=False)
 
 
+def test_a_complex_gradient_whose_absolute_value_overflows_is_compared():
+    z = tp.tensor([1.0 + 0.0j], dtype=tp.complex128, requires_grad=True)
+    assert tp.autograd.gradcheck(lambda a: a * complex(1.5e308, 1.5e308), z)
+
+
 def test_empty_and_0d():
     assert tp.autograd.gradcheck(lambda a: a * a, leaf([]))
     assert tp.autograd.gradcheck(lambda a: a * a, leaf(2.0))
