@@ -79,7 +79,8 @@ def gradcheck(
     """
     if check_batched_grad or check_batched_forward_grad:
         raise ArgumentError(
-            "gradcheck: batched gradients are computed by vmap, which there is none of" + fix("leave it at False.")
+            "gradcheck: gradients of a whole batch are not compared here"
+            + fix("leave it at False, and compare tp.func.jacrev(func), which is vmap of the backward pass.")
         )
     if not (check_backward_ad or check_forward_ad):
         raise ArgumentError(
