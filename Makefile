@@ -46,9 +46,10 @@ help: ## say what there is
 demo: $(DEMO_READY) ## train a network on handwritten digits, on the CPU
 	@$(BIN)/tensorplay demo $(DEMO_FLAGS)
 
-# A file's tests stay in one process: tests/packaging builds and installs once.
+# A file's tests stay in one process: tests/packaging builds and installs once. Many tests start programs, which would
+# compile the sources each time where nothing may be written.
 test: $(TEST_READY) ## run every test (fetches CuPy and the test tools, once)
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_FLAGS)
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_FLAGS)
 
 codegen: $(TEST_READY) ## bring every generated file up to date, the example's too
 	@$(BIN)/tensorplay codegen

@@ -148,6 +148,9 @@ NOT_FORWARD = {("tp::logit", "zeros"): "its slope at 0 and 1 is infinite"} | {
 }
 """(operator, sample) to the reason why forward and reverse mode cannot be compared there."""
 
+LARGE = 1000
+"""Of more elements than this, such as matrices larger than a kernel's block, a random projection is compared."""
+
 OPERATORS = dict(REGISTRY.operators)
 DIFFERENTIABLE = {name: op for name, op in OPERATORS.items() if op.namespace == "tp" and is_differentiable(op)}
 REAL_ONLY = {
@@ -176,9 +179,10 @@ def check(op: Operator, dtype: str, tally) -> None:
                 assert not _is_smooth(call), f"{place}: it is no kink any more, so take it out of KINKS"
                 tally["exceptions"][f"{form}, {call.sample.name}"] = kink
                 continue
-            assert tp.autograd.gradcheck(call.function, call.tensors)
+            large = sum(x.numel() for x in call.tensors) > LARGE
+            assert tp.autograd.gradcheck(call.function, call.tensors, fast_mode=large)
             if any(y.dtype.is_inexact for y in _tensors(call.function(*call.tensors))):
-                assert tp.autograd.gradgradcheck(call.function, call.tensors)
+                assert tp.autograd.gradgradcheck(call.function, call.tensors, fast_mode=large)
                 second += 1
         except tp.TensorPlayError as error:
             raise AssertionError(f"{place}: {error}") from error

@@ -252,11 +252,11 @@ HOSTILE = {
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("which", [0, 1])
 def test_hostile_files_are_answered_soon(outcome: Outcome, text: str, which: int) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     files = ["- func: f(Tensor x) -> Tensor", ""]
     files[which] = text
     outcome(files[0], files[1])
-    assert time.perf_counter() - start < SECONDS
+    assert time.process_time() - start < SECONDS
 
 
 def test_nothing_of_the_generator_evaluates_text() -> None:

@@ -12,6 +12,7 @@ from tensorplay_core.autograd.gradcheck_report import GradcheckError, Settings, 
 from tensorplay_core.autograd.jacobians import (
     Point,
     analytic,
+    by_output,
     flat,
     forward,
     inexact,
@@ -78,7 +79,8 @@ def gradcheck(
     """
     if check_batched_grad or check_batched_forward_grad:
         raise ArgumentError(
-            "gradcheck: batched gradients are computed by vmap, which there is none of" + fix("leave it at False.")
+            "gradcheck: gradients of a whole batch are not compared here"
+            + fix("leave it at False, and compare tp.func.jacrev(func), which is vmap of the backward pass.")
         )
     if not (check_backward_ad or check_forward_ad):
         raise ArgumentError(
@@ -144,12 +146,11 @@ def _worst_gradient(
     point: Point, outputs: list[Tensor], settings: Settings
 ) -> tuple[Worst | None, tuple[Tensor, Tensor, tuple[Any, ...]] | None]:
     """Returns the worst of the gradients that are wrong, and one backward pass: its output, seed and gradients."""
-    along = {
-        i: {step: numeric(point, i, settings.eps, step) for step in steps_of(point.arguments[i])} for i in point.checked
-    }
+    along = {i: [numeric(point, i, settings.eps, step) for step in steps_of(point.arguments[i])] for i in point.checked}
     xs = point.inputs
     worst, last = Worst("gradient"), None
     for o, y in enumerate(outputs):
+        by_element = {i: [by_output(rows, o, y.numel()) for rows in along[i]] for i in point.checked}
         for seed in steps_of(y):
             for j, found in enumerate(analytic(y, xs, seed)):
                 for i, x, g in zip(point.checked, xs, found, strict=True):
@@ -158,11 +159,11 @@ def _worst_gradient(
                             f"{settings.name}: the gradient of input {i} is {g.dtype.name}, the input {x.dtype.name}"
                         )
                     values = [0.0] * x.numel() if g is None else flat(g)
-                    for k, value in enumerate(values):
-                        # L = Re(conj(seed) * y): its derivative along 1 is Re(g), along 1j it is Im(g).
-                        parts = [(complex(seed).conjugate() * rows[o][k][j]).real for rows in along[i].values()]
-                        wanted = complex(*parts) if len(parts) > 1 else parts[0]
-                        worst.see(value, wanted, (o, j, i, k), settings)
+                    # L = Re(conj(seed) * y), which for 1 and 1j is a part of y: along 1 it changes by Re(g), along 1j
+                    # by Im(g).
+                    parts = [[v.real if seed == 1 else v.imag for v in columns[j]] for columns in by_element[i]]
+                    wanted = parts[0] if len(parts) == 1 else list(map(complex, *parts))
+                    worst.see(values, wanted, (o, j, i), settings)
                 if y._node is not None and last is None:
                     last = (y, tensor_of([seed if k == j else 0 for k in range(y.numel())], y), found)
     return (worst if worst.wrong else None), last
@@ -218,22 +219,22 @@ def _projections_agree(point: Point, outputs: list[Tensor], settings: Settings) 
                 if g is not None:
                     found = sum((complex(a).conjugate() * u).real for a, u in zip(flat(g), direction, strict=True))
             room = max(1.0, sum(map(abs, direction)) * sum(map(abs, seed)))
-            if not abs(found - wanted) <= settings.atol * room + settings.rtol * abs(wanted):
+            if not report.size(found - wanted) <= settings.atol * room + settings.rtol * report.size(wanted):
                 return False
     return True
 
 
 def _forward_problem(point: Point, settings: Settings) -> str | None:
     """Compares the tangents of forward mode with differences."""
-    worst = Worst("tangent")
+    worst, outputs = Worst("tangent"), point.outputs()
     for i in point.checked:
         for step in steps_of(point.arguments[i]):
             wanted, found = numeric(point, i, settings.eps, step), forward(point, i, step)
-            for o, (a, b) in enumerate(zip(found, wanted, strict=True)):
-                for k, (row, differences) in enumerate(zip(a, b, strict=True)):
-                    for j, (value, difference) in enumerate(zip(row, differences, strict=True)):
-                        worst.see(value, difference, (o, j, i, k), settings)
-    return report.describe(worst, point, point.outputs(), settings) if worst.wrong else None
+            for o, y in enumerate(outputs):
+                pairs = zip(by_output(found, o, y.numel()), by_output(wanted, o, y.numel()), strict=True)
+                for j, (tangents, differences) in enumerate(pairs):
+                    worst.see(tangents, differences, (o, j, i), settings)
+    return report.describe(worst, point, outputs, settings) if worst.wrong else None
 
 
 def gradgradcheck(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tensorplay_core.autograd.api import grad
@@ -26,9 +27,14 @@ class Settings(NamedTuple):
     dtypes: bool
 
 
+def size(value: complex) -> float:
+    """Returns the absolute value; where ``abs`` raises that it is too large, as it may of a complex NaN, it is inf."""
+    return math.hypot(value.real, value.imag)
+
+
 def close(found: complex, wanted: complex, settings: Settings) -> bool:
     """Whether two numbers are equal within the tolerance; a NaN never is."""
-    return found == wanted or abs(found - wanted) <= settings.atol + settings.rtol * abs(wanted)
+    return found == wanted or size(found - wanted) <= settings.atol + settings.rtol * size(wanted)
 
 
 class Worst:
@@ -54,15 +60,20 @@ class Worst:
         self.place = (0, 0, 0, 0)
         self.zero = self.conjugate = True
 
-    def see(self, found: complex, wanted: complex, place: tuple[int, int, int, int], settings: Settings) -> None:
-        """Takes one element into account."""
-        self.seen += 1
-        if close(found, wanted, settings):
-            return
+    def see(
+        self, found: Sequence[complex], wanted: Sequence[complex], place: tuple[int, int, int], settings: Settings
+    ) -> None:
+        """Takes the derivatives of one element of an output by all of an input into account."""
+        self.seen += len(found)
+        for k, (a, b) in enumerate(zip(found, wanted, strict=True)):
+            if not (a == b or close(a, b, settings)):  # most are 0 and equal
+                self._take(a, b, (*place, k), settings)
+
+    def _take(self, found: complex, wanted: complex, place: tuple[int, int, int, int], settings: Settings) -> None:
         self.wrong += 1
         self.zero = self.zero and found == 0
         self.conjugate = self.conjugate and close(complex(found).conjugate(), wanted, settings)
-        excess = abs(found - wanted) / (settings.atol + settings.rtol * abs(wanted) or 1e-300)
+        excess = size(found - wanted) / (settings.atol + settings.rtol * size(wanted) or 1e-300)
         if math.isnan(excess):
             excess = math.inf
         if excess > self.excess:
@@ -73,8 +84,8 @@ def describe(worst: Worst, point: Point, outputs: list[Tensor], settings: Settin
     """Returns the message for what is wrong."""
     o, j, i, k = worst.place
     y, x = outputs[o], point.arguments[i]
-    difference = abs(worst.found - worst.wanted)
-    allowed = settings.atol + settings.rtol * abs(worst.wanted)
+    difference = size(worst.found - worst.wanted)
+    allowed = settings.atol + settings.rtol * size(worst.wanted)
     rows = [
         ("by autograd", f"{worst.found!r}"),
         ("by differences", f"{worst.wanted!r}"),
@@ -108,7 +119,7 @@ def _causes(worst: Worst, point: Point, settings: Settings) -> list[str]:
     if x.dtype.itemsize < (16 if x.is_complex() else 8):
         wide = "complex128" if x.is_complex() else "float64"
         return [*causes, f"input {i} is {x.dtype.name}, and differences with eps={settings.eps:g} need {wide}"]
-    if worst.wanted != worst.wanted or abs(worst.wanted) == math.inf:
+    if worst.wanted != worst.wanted or size(worst.wanted) == math.inf:
         causes.append("the function is not finite near this input: check it elsewhere")
     elif (jump := _kink(point, worst, settings)) is not None:
         causes.append(jump)
@@ -139,7 +150,7 @@ def _kink(point: Point, worst: Worst, settings: Settings) -> str | None:
         moved = [value + sign * settings.eps * (n == k) for n, value in enumerate(at)]
         sides.append((flat(point.outputs({i: tensor_of(moved, x)})[o])[j] - middle) / (sign * settings.eps))
     left, right = sides
-    if abs(left - right) <= 10 * (settings.atol + settings.rtol * max(abs(left), abs(right))):
+    if size(left - right) <= 10 * (settings.atol + settings.rtol * max(size(left), size(right))):
         return None
     before, after = left + 0.0, right + 0.0  # no -0
     return f"the function has a kink or a jump here: its slope is {before:.6g} on one side, {after:.6g} on the other"
@@ -153,7 +164,7 @@ def nondeterministic(one: tuple[Tensor, Tensor, tuple[Any, ...]], point: Point, 
         if a is None or b is None:
             continue
         for k, (p, q) in enumerate(zip(flat(a), flat(b), strict=True)):
-            if abs(p - q) > settings.nondet_tol:
+            if size(p - q) > settings.nondet_tol:
                 return (
                     f"{settings.name}: backward is not deterministic: two passes over one graph give {p!r} and {q!r} "
                     f"for element {_index(point.arguments[i].shape, k)} of input {i} (nondet_tol {settings.nondet_tol})"

@@ -92,6 +92,11 @@ def numeric(point: Point, i: int, eps: float, step: complex) -> list[Rows]:
     return [list(row) for row in zip(*rows, strict=True)]
 
 
+def by_output(rows: list[Rows], o: int, count: int) -> list[tuple[Any, ...]]:
+    """Returns the derivatives of each of the ``count`` elements of output ``o`` by all elements of the input."""
+    return list(zip(*rows[o], strict=True)) if rows else [()] * count
+
+
 def analytic(y: Tensor, xs: Sequence[Tensor], seed: complex) -> Iterator[tuple[Any, ...]]:
     """Yields for each element of an output the gradients of it times ``seed``, one per input, None for none."""
     count = y.numel()

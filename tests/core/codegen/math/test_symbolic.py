@@ -178,9 +178,9 @@ def test_one_reason_is_told_once(contract):
 
 def test_four_inputs_take_seconds_at_most(contract):
     func = "my::f(Tensor i, Tensor f, Tensor g, Tensor c) -> Tensor"
-    start = time.perf_counter()
+    start = time.process_time()
     found(contract, "tanh(sigmoid(f) * c + sigmoid(i) * tanh(g))", func=func)
-    assert time.perf_counter() - start < 15  # 2 s alone on a slow machine
+    assert time.process_time() - start < 15  # 2 s alone on a slow machine
 
 
 ACCEPTED = {
