@@ -110,7 +110,7 @@ def check_real(transform: str, leaves: Sequence[Tensor]) -> None:
         if leaf.dtype.is_complex:
             raise AutogradError(
                 f"{transform}: arguments and results must be real, and one tensor is {leaf.dtype.name}"
-                + fix("differentiate by tp.view_as_real(x); or take vjp or jvp.")
+                + fix("differentiate by the real and the imaginary part; or take vjp or jvp.")
             )
 
 
