@@ -159,16 +159,18 @@ class set_grad_enabled(GradMode):
         super().__init__(grad=mode)
         self._mode = mode
         super().__enter__()
-        self._entered[-1].floating = True
+        STATE.get().floating = True
 
     def __del__(self) -> None:
         """Ends a bare call's claim: nobody can leave it any more, so that a loop of such calls keeps only the last."""
-        for state in getattr(self, "_entered", ()):
+        for state in getattr(self, "_entered", {}).values():
             state.settle()
 
     def __enter__(self) -> Self:
         """Keeps what the call has set already, now until the end of the block."""
-        self._entered[-1].floating = False
+        if not self._entered:  # it was left already, and is entered again
+            return super().__enter__()
+        self._own().floating = False
         return self
 
     def __call__(self, function: F) -> F:

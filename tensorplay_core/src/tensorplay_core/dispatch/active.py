@@ -44,10 +44,14 @@ _recorders: tuple[Callable[[Any], None], ...] = ()
 def add(counts: tuple[bool, bool, bool], sign: int) -> None:
     """Changes the three counters, atomically: adds what ``counts`` says, or takes it away again."""
     global special, grad_off, inference
+    road, off, infers = counts
     with _lock:
-        special += sign * counts[0]
-        grad_off += sign * counts[1]
-        inference += sign * counts[2]
+        if road:
+            special += sign
+        if off:
+            grad_off += sign
+        if infers:
+            inference += sign
 
 
 def count_level(sign: int) -> None:

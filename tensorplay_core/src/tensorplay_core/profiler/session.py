@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tensorplay_core.dispatch import active
-from tensorplay_core.dispatch.context import STATE, Scope
+from tensorplay_core.dispatch.context import Scope, State
 from tensorplay_core.errors import ArgumentError, BackendError, fix
 from tensorplay_core.profiler import chrome, watching
 from tensorplay_core.profiler.averages import Averages
@@ -23,12 +23,11 @@ from tensorplay_core.profiler.events import Event
 from tensorplay_core.profiler.memory import Memory
 from tensorplay_core.profiler.recording import Probe, recorded, thread_name
 from tensorplay_core.profiler.schedule import ProfilerAction, Schedule
-from tensorplay_core.profiler.watching import Entered
 
 _RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
 
-class profile:
+class profile(Scope):
     """Records every step of every call made in its block, in this thread and in contexts copied from it.
 
     Args:
@@ -78,6 +77,7 @@ class profile:
                     f"profile: {name} is a function, not {function!r}"
                     + fix("pass tp.profiler.schedule(...), or a function of the profiler for on_trace_ready.")
                 )
+        super().__init__()
         self.record_shapes = record_shapes
         self.profile_memory = profile_memory
         self.with_stack = with_stack
@@ -93,9 +93,13 @@ class profile:
         self._schedule = schedule
         self._action = ProfilerAction.RECORD
         self._lock = threading.Lock()
-        self._entered = Entered()
         self._everywhere: list[Probe] = []
         self._block: ExitStack | None = None
+
+    def _enter(self, previous: State) -> State:
+        if self.all_threads:
+            return previous.replace()
+        return previous.replace(probe=Probe(self, previous.probe))
 
     def __enter__(self) -> Self:
         """Starts recording; entered again, it goes on with the same events."""
@@ -104,12 +108,9 @@ class profile:
             probe = Probe(self, None)
             self._everywhere.append(probe)
             watching.watch_everywhere(True, probe)
-            scope = Scope()
-        else:
-            scope = Scope(probe=Probe(self, STATE.get().probe))
         watching.watch(True)
         active.watch_nodes(True, recorded)
-        self._entered.enter(scope)
+        super().__enter__()
         if self._schedule is not None:
             self._begin(action)
             self._open_step()
@@ -122,14 +123,14 @@ class profile:
         try:
             self._close_step(kind, error, trace)
         finally:
-            self._entered.leave(kind, error, trace)
+            super().__exit__(kind, error, trace)
             active.watch_nodes(False, recorded)
             watching.watch(False)
             if self._everywhere:
                 watching.watch_everywhere(False, self._everywhere.pop())
-            if not len(self._entered):
+            if not self._entered:
                 self.memory.stop()
-        if self.on_trace_ready is not None and self._action in _RECORDING and not len(self._entered):
+        if self.on_trace_ready is not None and self._action in _RECORDING and not self._entered:
             self.on_trace_ready(self)
 
     # ------------------------------------------------------------------------------------------------------- the steps
@@ -140,7 +141,7 @@ class profile:
         Raises:
             BackendError: the profiler is not open.
         """
-        if not len(self._entered):
+        if not self._entered:
             raise BackendError("profile.step: the profiler is not open" + fix("call step() inside its with block."))
         self.step_num += 1
         if self._schedule is None:
