@@ -196,3 +196,29 @@ def test_the_checker_finds(place: int, change: dict[str, Any], message: str) -> 
     events = copy.deepcopy(VALID)
     events[place].update(change)
     assert any(message in problem for problem in trace_events.problems({"traceEvents": events}))
+
+
+def test_nodes_keep_their_steps_after_a_profiler_inside_was_closed(tmp_path: Path) -> None:
+    x = tp.ones(2, requires_grad=True)
+    with profile() as p:
+        with profile():
+            pass
+        (x * 2).exp().sum().backward()
+    trace = exported(p, tmp_path)
+    assert [e["ph"] for e in trace["traceEvents"]].count("s") == 3  # mul, exp and sum
+
+
+def test_nodes_keep_their_steps_after_a_profiler_of_another_thread_was_closed(tmp_path: Path) -> None:
+    x = tp.ones(2, requires_grad=True)
+
+    def other() -> None:
+        with profile():
+            pass
+
+    with profile() as p:
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        (x * 2).exp().sum().backward()
+    trace = exported(p, tmp_path)
+    assert [e["ph"] for e in trace["traceEvents"]].count("s") == 3

@@ -74,10 +74,14 @@ def watch_nodes(on: bool, record: Callable[[Any], None]) -> None:
     """Begins to tell somebody of every node that is recorded, or ends it."""
     global recorded, _recorders
     with _lock:
-        _recorders = (*_recorders, record) if on else tuple(one for one in _recorders if one is not record)
-        recorded = _tell_all if len(_recorders) > 1 else _recorders[0] if _recorders else None
+        known = [*_recorders, record] if on else [*_recorders]
+        if not on:
+            known.remove(record)  # once: others may have brought the same function
+        _recorders = tuple(known)
+        distinct = tuple(dict.fromkeys(known))
+        recorded = _tell_all if len(distinct) > 1 else distinct[0] if distinct else None
 
 
 def _tell_all(node: Any) -> None:
-    for record in _recorders:
+    for record in dict.fromkeys(_recorders):
         record(node)
