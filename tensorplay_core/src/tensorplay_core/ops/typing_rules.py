@@ -234,7 +234,8 @@ def scalars_to_tensors(op: Operator, args: tuple[Any, ...]) -> tuple[Any, ...]:
     device = device_of(tensors)
     if any(t._type.wrapper == "fake" for t in tensors):  # its device need not be here, and a 0-d tensor joins any
         device = Device("cpu")
-    if op.autocast == "fp32" and dtype in HALVES and STATE.get().autocasts(device.type):
+    widens = op.autocast == "fp32" or (op.qualified_name == "tp::div" and args[0].__class__ in SCALARS)
+    if widens and dtype in HALVES and STATE.get().autocasts(device.type):
         dtype = dt.float32  # what autocast will cast the tensors to; in half precision the number would lose its digits
     if op.promote == "bool" and dtype is not None and dtype.is_integral:
         # An integer that the dtype cannot hold compares as infinity does; wrapped around it would compare wrongly.
