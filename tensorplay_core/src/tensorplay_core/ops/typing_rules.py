@@ -232,7 +232,8 @@ def scalars_to_tensors(op: Operator, args: tuple[Any, ...]) -> tuple[Any, ...]:
     if not tensors:
         raise ArgumentError(f"{op.display_name}: at least one argument must be a Tensor; all of them are numbers")
     device = device_of(tensors)
-    if any(t._type.wrapper == "fake" for t in tensors):  # its device need not be here, and a 0-d tensor joins any
+    fakes = not devices.is_active(device.type) and devices.fakes()
+    if fakes or any(t._type.wrapper == "fake" for t in tensors):  # the device need not be here, and 0-d ones join any
         device = Device("cpu")
     widens = op.autocast == "fp32" or (op.qualified_name == "tp::div" and args[0].__class__ in SCALARS)
     if widens and dtype in HALVES and STATE.get().autocasts(device.type):
