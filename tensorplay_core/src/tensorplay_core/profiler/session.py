@@ -97,21 +97,31 @@ class profile(Scope):
         self._block: ExitStack | None = None
 
     def _enter(self, previous: State) -> State:
-        if self.all_threads:
+        if self.all_threads or self._is_asked(previous.probe):
             return previous.replace()
         return previous.replace(probe=Probe(self, previous.probe))
 
+    def _is_asked(self, probe: Any) -> bool:
+        """Whether this profiler is among the probes of a context."""
+        while probe is not None and getattr(probe, "owner", None) is not self:
+            probe = getattr(probe, "outer", None)
+        return probe is not None
+
     def __enter__(self) -> Self:
-        """Starts recording; entered again, it goes on with the same events."""
-        action = self._planned()  # first, because it may raise
-        if self.all_threads:
+        """Starts recording; inside of its own block that changes nothing, and a block after it adds to the same events.
+
+        With a schedule, such a block begins with the step that comes next, and new events.
+        """
+        first = not self._entered
+        action = self._planned() if first else self._action  # first, because it may raise
+        if self.all_threads and first:
             probe = Probe(self, None)
             self._everywhere.append(probe)
             watching.watch_everywhere(True, probe)
         watching.watch(True)
         active.watch_nodes(True, recorded)
         super().__enter__()
-        if self._schedule is not None:
+        if self._schedule is not None and first:
             self._begin(action)
             self._open_step()
         return self
@@ -120,17 +130,19 @@ class profile(Scope):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stops recording and restores the state, whatever was raised; then tells ``on_trace_ready``."""
+        last = len(self._entered) == 1
         try:
-            self._close_step(kind, error, trace)
+            if last:
+                self._close_step(kind, error, trace)
         finally:
             super().__exit__(kind, error, trace)
             active.watch_nodes(False, recorded)
             watching.watch(False)
-            if self._everywhere:
-                watching.watch_everywhere(False, self._everywhere.pop())
-            if not self._entered:
+            if last:
+                if self._everywhere:
+                    watching.watch_everywhere(False, self._everywhere.pop())
                 self.memory.stop()
-        if self.on_trace_ready is not None and self._action in _RECORDING and not self._entered:
+        if last and self.on_trace_ready is not None and self._action in _RECORDING:
             self.on_trace_ready(self)
 
     # ------------------------------------------------------------------------------------------------------- the steps
@@ -149,7 +161,7 @@ class profile(Scope):
         self._close_step(None, None, None)
         before, action = self._action, self._planned()
         if before is ProfilerAction.RECORD_AND_SAVE:
-            self.recording = False
+            self.recording, self._action = False, ProfilerAction.NONE  # before it may raise
             if self.on_trace_ready is not None:
                 self.on_trace_ready(self)
         if before is not ProfilerAction.RECORD or action not in _RECORDING:
