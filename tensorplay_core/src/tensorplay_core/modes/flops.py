@@ -145,7 +145,10 @@ class FlopCounter(DispatchMode):
     ) -> Any:
         """Runs the operator, and counts it."""
         kwargs = kwargs or {}
-        rule = self._rules.get(func._op.qualified_name)
+        op = func._op
+        rule = self._rules.get(op.qualified_name)
+        if rule is None and op.functional is not None:  # an in-place form does what the operator does
+            rule = self._rules.get(op.functional.qualified_name)
         if rule is None:
             return self._by_parts(func, args, kwargs)
         result = func(*args, **kwargs)
