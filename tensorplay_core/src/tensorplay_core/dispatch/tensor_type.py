@@ -188,7 +188,8 @@ class _Labelled:
 
     def __init__(self, type: str) -> None:
         self.type, self.several = type, False
-        self.api: Any = devices.entry("meta").api.of_fakes
+        meta: Any = devices.entry("meta").api
+        self.api = meta.of_fakes
         self.page, self.key = divmod(backend_key(type), PAGE)
 
     def api_at(self, index: int | None) -> Any:

@@ -127,12 +127,12 @@ class _Reading(TensorPlayMode):
         """Makes what is read on the cpu, and a fake tensor of it; what is made of a tensor is fake anyhow."""
         keywords = dict(kwargs or {})
         if func is Tensor.new_tensor:
-            (own, *args), func = args, creation.tensor
+            own, args, func = args[0], args[1:], creation.tensor
             keywords = {name: value for name, value in keywords.items() if value is not None}
             keywords = {"dtype": own.dtype, "device": own.device, **keywords}
         elif func is creation.as_tensor:
             args, keywords = args[:1], {**dict(zip(("dtype", "device"), args[1:], strict=False)), **keywords}
-        given = args[0] if args else keywords.get("data", keywords.get("obj"))
+        given: Any = args[0] if args else keywords.get("data", keywords.get("obj"))
         if func is exchange.from_dlpack and is_fake(given):
             return Tensor.to(Tensor.detach(given), device=keywords.get("device"), copy=bool(keywords.get("copy")))
         if func not in _READ or (isinstance(given, TensorBase) and func is not exchange.from_dlpack):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from time import perf_counter
 from types import TracebackType
@@ -22,7 +22,7 @@ from tensorplay_core.profiler.averages import Averages
 from tensorplay_core.profiler.events import Event
 from tensorplay_core.profiler.memory import Memory
 from tensorplay_core.profiler.recording import Probe, recorded, thread_name
-from tensorplay_core.profiler.schedule import ProfilerAction, Schedule
+from tensorplay_core.profiler.schedule import ProfilerAction, ProfilerActivity, Schedule
 
 _RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
@@ -31,6 +31,8 @@ class profile(Scope):
     """Records every step of every call made in its block, in this thread and in contexts copied from it.
 
     Args:
+        activities: accepted as PyTorch does, and checked: members of :class:`ProfilerActivity`. Whatever they are, the
+            calls on all devices are recorded, with the times of the host; see ``synchronize``.
         record_shapes: also keep the shapes of the tensor arguments.
         profile_memory: also measure the memory of results: see :mod:`tensorplay_core.profiler.memory`.
         with_stack: also keep where the program has made each call.
@@ -62,8 +64,9 @@ class profile(Scope):
 
     def __init__(
         self,
-        record_shapes: bool = False,
+        activities: Iterable[ProfilerActivity] | None = None,
         *,
+        record_shapes: bool = False,
         profile_memory: bool = False,
         with_stack: bool = False,
         schedule: Schedule | None = None,
@@ -71,6 +74,20 @@ class profile(Scope):
         synchronize: bool = False,
         all_threads: bool = False,
     ) -> None:
+        if activities is not None:
+            _check_activities(activities)
+        flags = {
+            "record_shapes": record_shapes,
+            "profile_memory": profile_memory,
+            "with_stack": with_stack,
+            "synchronize": synchronize,
+            "all_threads": all_threads,
+        }
+        for name, flag in flags.items():
+            if not isinstance(flag, bool):
+                raise ArgumentError(
+                    f"profile: {name} is True or False, not {flag!r}" + fix("write bool(...) around it.")
+                )
         for name, function in (("schedule", schedule), ("on_trace_ready", on_trace_ready)):
             if function is not None and not callable(function):
                 raise ArgumentError(
@@ -145,6 +162,26 @@ class profile(Scope):
         if last and self.on_trace_ready is not None and self._action in _RECORDING:
             self.on_trace_ready(self)
 
+    def start(self) -> None:
+        """Begins what a ``with`` block begins, for a program that has none."""
+        self.__enter__()
+
+    def stop(self) -> None:
+        """Ends what :meth:`start` began.
+
+        Raises:
+            BackendError: the profiler is not open.
+        """
+        self._check_open("stop")
+        self.__exit__(None, None, None)
+
+    def _check_open(self, method: str) -> None:
+        if not self._entered:
+            raise BackendError(
+                f"profile.{method}: the profiler is not open"
+                + fix(f"call {method}() inside its with block, or after start().")
+            )
+
     # ------------------------------------------------------------------------------------------------------- the steps
 
     def step(self) -> None:
@@ -153,8 +190,7 @@ class profile(Scope):
         Raises:
             BackendError: the profiler is not open.
         """
-        if not self._entered:
-            raise BackendError("profile.step: the profiler is not open" + fix("call step() inside its with block."))
+        self._check_open("step")
         self.step_num += 1
         if self._schedule is None:
             return
@@ -249,3 +285,18 @@ class profile(Scope):
 
     def __str__(self) -> str:
         return self.key_averages().table()
+
+
+def _check_activities(activities: Any) -> None:
+    """Refuses what is no iterable of activities.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+    given = list(activities) if isinstance(activities, Iterable) and not isinstance(activities, str) else [activities]
+    for one in given:
+        if not isinstance(one, ProfilerActivity):
+            raise ArgumentError(
+                f"profile: activities are members of ProfilerActivity, and {one!r} is none"
+                + fix("leave them away: all calls are recorded; everything else goes by name, as record_shapes=True.")
+            )
