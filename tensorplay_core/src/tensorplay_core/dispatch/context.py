@@ -255,3 +255,12 @@ class include(Scope):
 
     def _enter(self, previous: State) -> State:
         return previous.replace(include=previous.include | self._changes["include"])
+
+
+class ModesScope(Scope):
+    """A scope in which some fields of :class:`Modes` are changed."""
+
+    __slots__ = ()
+
+    def _enter(self, previous: State) -> State:
+        return previous.replace(modes=previous.modes._replace(**self._changes))

@@ -138,7 +138,7 @@ class Averages:
         cells.append(self._sum("all", rows, whole, memory))
         widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
         rule = "  ".join("-" * width for width in widths)
-        lines = [_aligned(row, widths, left=(0, len(widths) - 1) if self._by_shape else (0,)) for row in cells]
+        lines = [aligned(row, widths, left=(0, len(widths) - 1) if self._by_shape else (0,)) for row in cells]
         if self._by_stack:
             for i, row in reversed([*enumerate(shown, 1)]):
                 lines[i + 1 : i + 1] = [f"    {frame}" for frame in row.stack or ()]
@@ -166,7 +166,8 @@ def _inside_itself(event: Event) -> bool:
     return False
 
 
-def _aligned(cells: tuple[str, ...], widths: list[int], left: tuple[int, ...]) -> str:
+def aligned(cells: tuple[str, ...], widths: list[int], left: tuple[int, ...]) -> str:
+    """Returns a line of a table; cells are on the right of their columns, but for those in ``left``."""
     pairs = enumerate(zip(cells, widths, strict=True))
     return "  ".join(cell.ljust(width) if i in left else cell.rjust(width) for i, (cell, width) in pairs).rstrip()
 

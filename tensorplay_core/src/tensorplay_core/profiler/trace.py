@@ -42,6 +42,20 @@ class Stream(Protocol):
         """Writes a text."""
 
 
+def checked_stream(who: str, file: Stream | None) -> Stream | None:
+    """Returns a stream, or None.
+
+    Raises:
+        ArgumentError: nothing can be written to it.
+    """
+    if file is not None and not callable(getattr(file, "write", None)):
+        raise ArgumentError(
+            f"{who}: file must have a method write, and {type(file).__name__} has none"
+            + fix("pass an open file, io.StringIO(), sys.stdout, or nothing.")
+        )
+    return file
+
+
 class Tracer:
     """A probe that prints; asks the one around it too, so that traces and profilers nest.
 
@@ -200,13 +214,8 @@ class trace(Scope):
     """
 
     def __init__(self, file: Stream | None = None) -> None:
-        if file is not None and not callable(getattr(file, "write", None)):
-            raise ArgumentError(
-                f"trace: file must have a method write, and {type(file).__name__} has none"
-                + fix("pass an open file, io.StringIO(), or nothing for stderr.")
-            )
         super().__init__()
-        self.file = file
+        self.file = checked_stream("trace", file)
 
     def _enter(self, previous: State) -> State:
         return previous.replace(probe=Tracer(self.file, previous.probe))

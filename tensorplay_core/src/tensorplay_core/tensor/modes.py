@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from tensorplay_core.dispatch.context import STATE, Scope
+from tensorplay_core.dispatch.context import STATE, ModesScope, Scope
 
 
 class _Mode:
@@ -20,8 +20,7 @@ class _Mode:
 
     def __enter__(self) -> Self:
         """Starts seeing calls; those of this context, until the end of the block."""
-        modes: Any = STATE.get().modes
-        block = Scope(modes=modes._replace(**{self._place: (*getattr(modes, self._place), self)}))
+        block = ModesScope(**{self._place: (*getattr(STATE.get().modes, self._place), self)})
         block.__enter__()
         # One scope has the states of all blocks; here, because a subclass need not call our __init__. It does not refer
         # to the mode, which would be a cycle.
