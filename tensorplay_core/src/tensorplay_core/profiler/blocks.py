@@ -45,7 +45,8 @@ class record_function(Decorating):
 
     def __enter__(self) -> Self:
         """Begins the block."""
-        stack = watching.scopes(watching.doors("block"), self.name)
+        doors = [*watching.doors("block")]
+        stack = watching.scopes(doors, self.name) if doors else ExitStack()
         self._entered[stack] = None
         _here.set((*_here.get(), stack))
         return self
@@ -55,8 +56,12 @@ class record_function(Decorating):
     ) -> None:
         """Ends the block that this context has begun last through this object; where it has none, the last of all."""
         here = _here.get()
-        own = (stack for stack in reversed(here) if stack in self._entered)
-        stack = next(own, None) or next(reversed(self._entered))
+        if here and here[-1] in self._entered:
+            stack, rest = here[-1], here[:-1]
+        else:
+            own = (stack for stack in reversed(here) if stack in self._entered)
+            stack = next(own, None) or next(reversed(self._entered))
+            rest = tuple([one for one in here if one is not stack])
         del self._entered[stack]
-        _here.set(tuple([one for one in here if one is not stack]))
+        _here.set(rest)
         stack.__exit__(kind, error, trace)
