@@ -59,8 +59,7 @@ class record_function(Decorating):
         if here and here[-1] in self._entered:
             stack, rest = here[-1], here[:-1]
         else:
-            own = (stack for stack in reversed(here) if stack in self._entered)
-            stack = next(own, None) or next(reversed(self._entered))
+            stack = next(one for one in (*reversed(here), *reversed(self._entered)) if one in self._entered)
             rest = tuple([one for one in here if one is not stack])
         del self._entered[stack]
         _here.set(rest)
