@@ -320,3 +320,52 @@ def test_every_policy_of_the_contract_has_a_kernel() -> None:
     from tensorplay_core.codegen.contract import AUTOCAST_POLICIES
 
     assert {*policies.POLICIES, "none"} == set(AUTOCAST_POLICIES) and list(RULES) == list(policies.POLICIES)
+
+
+# ------------------------------------------------------------------------------------------------------ PyTorch's list
+
+
+def f16(*values: float) -> tp.Tensor:
+    return tp.tensor(values, dtype=tp.float16)
+
+
+@pytest.mark.parametrize(
+    ("call", "right"),
+    [
+        (lambda: f16(300.0).square(), [90000.0]),
+        (lambda: f16(12.0).cosh(), np.cosh([12.0])),
+        (lambda: f16(12.0).sinh(), np.sinh([12.0])),
+        (lambda: f16(1.5).tan(), np.tan([1.5])),
+        (lambda: f16(0.5).acos(), np.arccos([0.5])),
+        (lambda: f16(0.5).asin(), np.arcsin([0.5])),
+        (lambda: 1 / f16(1e-5), 1 / np.array([1e-5], np.float16).astype(float)),
+        (lambda: 2.3 / f16(0.25), [9.2]),
+        (lambda: tp.nn.functional.interpolate(f16(1, 2).reshape(1, 1, 2), scale_factor=2, mode="linear"), None),
+        (lambda: f16(1, 2).scatter_add(0, tp.tensor([0, 0]), tp.tensor([0.1, 1e5])), [1e5 + 1.1, 2.0]),
+        (lambda: f16(1, 2).index_put([tp.tensor([1])], tp.tensor([1e5])), [1.0, 1e5]),
+    ],
+)
+def test_what_overflows_in_a_half_is_float32_as_in_pytorch(call, right) -> None:
+    with tp.autocast("cpu", dtype=tp.float16):
+        found = call()
+    assert found.dtype is tp.float32
+    expected = [[[1.0, 1.25, 1.75, 2.0]]] if right is None else right
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
+
+
+def test_a_number_divided_by_a_half_keeps_its_digits_when_it_is_known_already() -> None:
+    x = f16(0.25)
+    for _ in range(3):
+        assert (0.7 / x).dtype is tp.float16  # which fills the cache of numbers
+    with tp.autocast("cpu", dtype=tp.float16):
+        found = 0.7 / x
+        assert (tp.tensor(0.7, dtype=tp.float16) / x).dtype is tp.float16
+    assert found.dtype is tp.float32
+    np.testing.assert_allclose(found.numpy(), [2.8], rtol=1e-6)
+
+
+def test_the_gradient_of_a_number_divided_by_a_half() -> None:
+    x = tp.tensor([0.25], dtype=tp.float16, requires_grad=True)
+    with tp.autocast("cpu", dtype=tp.float16):
+        (3 / x).sum().backward()
+    assert x.grad is not None and x.grad.dtype is tp.float16 and x.grad.tolist() == [-48.0]

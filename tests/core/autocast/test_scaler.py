@@ -297,3 +297,61 @@ def test_a_scaler_that_is_off_only_steps() -> None:
     scaler.update()
     scaler.load_state_dict({})
     assert scaler.get_scale() == 1.0 and scaler.state_dict() == {}
+
+
+# ---------------------------------------------------------------------------------------- whose gradients were unscaled
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_same_parameters_are_the_same_ones_however_they_are_named(turned: bool) -> None:
+    w, b, scaler = leaf(1.0), leaf(2.0), GradScaler(init_scale=1024.0)
+    module = type("Module", (), {"parameters": lambda self: iter([w, b])})()
+    scaler.scale((w * 3 + b * 5).sum()).backward()
+    scaler.unscale_(module)
+    scaler.step(lambda: None, parameters=[b, w] if turned else module.parameters)
+    assert (w.grad.tolist(), b.grad.tolist()) == ([3.0], [5.0])
+
+
+def test_gradients_of_which_some_were_unscaled_are_refused() -> None:
+    w, b, scaler = leaf(1.0), leaf(2.0), GradScaler(init_scale=1024.0)
+    scaler.scale((w * 3 + b * 5).sum()).backward()
+    scaler.unscale_([w])
+    with pytest.raises(tp.AutocastError, match=r"step: some of these(.|\n)*fix: name the same parameters in unscale_"):
+        scaler.step(lambda: None, parameters=[w, b])
+    scaler.step(lambda: None, parameters=[w])
+    scaler.step(lambda: None, parameters=[b])
+    scaler.update()
+    assert (w.grad.tolist(), b.grad.tolist()) == ([3.0], [5.0])
+
+
+def test_the_factor_stays_large_enough_that_its_inverse_is_finite() -> None:
+    p, scaler = leaf(1.0), GradScaler(init_scale=4.0)
+    for _ in range(200):
+        p.grad = tp.tensor([float("nan")])
+        scaler.scale(p)
+        scaler.step(lambda: None, parameters=[p])
+        scaler.update()
+    assert scaler.get_scale() == 2.0**-126
+    p.grad = tp.tensor([2.0**-126])
+    scaler.step(lambda: None, parameters=[p])
+    assert p.grad.tolist() == [1.0]
+    with pytest.raises(tp.ValueRangeError, match=r"not 1e-40(.|\n)*2\.0 \*\* -126 the least"):
+        GradScaler(init_scale=1e-40)
+
+
+def test_a_step_that_raises_can_be_tried_again() -> None:
+    p, scaler, tries = leaf(1.0), GradScaler(init_scale=8.0), []
+
+    def step() -> str:
+        tries.append(p.grad.tolist())
+        if len(tries) == 1:
+            raise ZeroDivisionError
+        return "stepped"
+
+    pass_through(scaler, p, [3.0])
+    with pytest.raises(ZeroDivisionError):
+        scaler.step(step, parameters=[p])
+    assert scaler.step(step, parameters=[p]) == "stepped"
+    assert tries == [[3.0], [3.0]]
+    with pytest.raises(tp.AutocastError, match="called for them already"):
+        scaler.step(step, parameters=[p])

@@ -196,3 +196,46 @@ def test_the_checker_finds(place: int, change: dict[str, Any], message: str) -> 
     events = copy.deepcopy(VALID)
     events[place].update(change)
     assert any(message in problem for problem in trace_events.problems({"traceEvents": events}))
+
+
+def test_nodes_keep_their_steps_after_a_profiler_inside_was_closed(tmp_path: Path) -> None:
+    x = tp.ones(2, requires_grad=True)
+    with profile() as p:
+        with profile():
+            pass
+        (x * 2).exp().sum().backward()
+    trace = exported(p, tmp_path)
+    assert [e["ph"] for e in trace["traceEvents"]].count("s") == 3  # mul, exp and sum
+
+
+def test_nodes_keep_their_steps_after_a_profiler_of_another_thread_was_closed(tmp_path: Path) -> None:
+    x = tp.ones(2, requires_grad=True)
+
+    def other() -> None:
+        with profile():
+            pass
+
+    with profile() as p:
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        (x * 2).exp().sum().backward()
+    trace = exported(p, tmp_path)
+    assert [e["ph"] for e in trace["traceEvents"]].count("s") == 3
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_file_for_each_cycle_in_a_folder_for_tensorboard(tmp_path: Path, compressed: bool) -> None:
+    plan = tp.profiler.schedule(wait=0, warmup=0, active=1, repeat=2)
+    ready = tp.profiler.tensorboard_trace_handler(tmp_path / "new" / "log", "worker.1", use_gzip=compressed)
+    with profile(schedule=plan, on_trace_ready=ready) as p:
+        for function in (tp.exp, tp.sin, tp.cos):
+            function(tp.ones(2))
+            p.step()
+    files = sorted((tmp_path / "new" / "log").iterdir(), key=lambda path: int(path.name.split(".")[2]))
+    assert all(path.name.startswith("worker.1.") for path in files)
+    assert all(path.name.endswith(".pt.trace.json" + ".gz" * compressed) for path in files)
+    opened = [json.loads(gzip.decompress(f.read_bytes()) if compressed else f.read_bytes()) for f in files]
+    assert [trace_events.problems(trace) for trace in opened] == [[], []]
+    names = [{e["name"] for e in slices(trace)} & {"exp", "sin", "cos"} for trace in opened]
+    assert names == [{"exp"}, {"sin"}]

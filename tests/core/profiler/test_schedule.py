@@ -90,3 +90,51 @@ def test_what_is_wrong() -> None:
     with pytest.raises(tp.ArgumentError, match="returned 1 for step 0"), profile(schedule=lambda step: 1):
         pass
     assert active.special == before and STATE.get() is state and active.applying is None
+
+
+def test_a_call_that_raises_is_not_told_of_the_same_cycle_again() -> None:
+    told: list[int] = []
+
+    def ready(p: profile) -> None:
+        told.append(p.step_num)
+        raise ZeroDivisionError
+
+    with (
+        pytest.raises(ZeroDivisionError),
+        profile(schedule=schedule(wait=0, warmup=0, active=1), on_trace_ready=ready) as p,
+    ):
+        program(p, 2)
+    assert told == [1] and not p.recording
+
+
+def test_a_profiler_inside_its_own_block_leaves_the_schedule_alone() -> None:
+    seen: list[list[str]] = []
+    plan = schedule(wait=0, warmup=0, active=2, repeat=1)
+    with profile(schedule=plan, on_trace_ready=lambda p: seen.append(operators(p))) as p:
+        tp.exp(X)
+        with p:
+            tp.sin(X)
+        tp.cos(X)
+        p.step()
+        tp.tanh(X)
+        p.step()
+    assert seen == [["ProfilerStep#0", "exp", "sin", "cos", "ProfilerStep#1", "tanh"]]
+
+
+@pytest.mark.parametrize("all_threads", [False, True])
+def test_a_profiler_inside_its_own_block_records_once(all_threads: bool) -> None:
+    told: list[int] = []
+    p = profile(all_threads=all_threads, on_trace_ready=lambda p: told.append(len(p.events)))
+
+    def calls() -> list[str]:
+        return [event.op for event in p.events if not event.continues]
+
+    with p:
+        with p, profile():
+            tp.exp(X)
+        tp.sin(X)
+    assert calls() == ["exp", "sin"] and told == [4], "one step at Autograd and one at CPU each"
+    assert p.key_averages()["exp"].calls == 1
+    with p:
+        tp.cos(X)
+    assert calls() == ["exp", "sin", "cos"] and told == [4, 6]

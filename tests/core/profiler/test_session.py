@@ -274,3 +274,52 @@ def test_as_dict_is_plain() -> None:
     assert {row["name"] for row in found["averages"]} == {"add", "ones"}
     assert found["events"][-1]["key"] == "CPU" and found["events"][-1]["shapes"] == [[2], []]
     assert "add" in repr(Event("add", None))
+
+
+# ---------------------------------------------------------------------------------------- as programs of PyTorch say it
+
+
+def test_rows_by_place_and_the_order_that_is_given_by_nothing() -> None:
+    with profile() as p:
+        tp.exp(tp.ones(100))
+    rows = p.key_averages()
+    assert [rows[i] for i in range(len(rows))] == list(rows) and rows[-1] is list(rows)[-1]
+    assert rows[0].self_seconds == max(row.self_seconds for row in rows)
+    with pytest.raises(IndexError):
+        rows[len(rows)]
+    assert rows.table(sort_by=None) == rows.table() == rows.table(sort_by="self_seconds")
+
+
+def test_start_and_stop_are_a_block() -> None:
+    told: list[int] = []
+    p = profile(on_trace_ready=lambda p: told.append(len(p.events)))
+    p.start()
+    tp.exp(tp.ones(2))
+    p.stop()
+    tp.sin(tp.ones(2))
+    assert [event.op for event in p.events if not event.continues] == ["ones", "exp"] and told == [len(p.events)]
+    with pytest.raises(tp.BackendError, match=r"profile\.stop: the profiler is not open\nfix: .*after start\(\)"):
+        p.stop()
+
+
+def test_activities_are_accepted() -> None:
+    activity = tp.profiler.ProfilerActivity
+    with profile(activities=[activity.CPU, activity.CUDA]) as p:
+        tp.exp(tp.ones(2))
+    with profile([activity.CPU]) as q:
+        tp.exp(tp.ones(2))
+    assert roads(p) == roads(q) and not q.record_shapes
+    supported = tp.profiler.supported_activities()
+    assert activity.CPU in supported and (activity.CUDA in supported) is tp.backends.is_available("cuda")
+
+
+@pytest.mark.parametrize("given", [True, ["cpu"], "cpu", 3])
+def test_what_is_no_activity(given: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"members of ProfilerActivity, and (.|\n)*fix: leave them away"):
+        profile(given)
+
+
+@pytest.mark.parametrize("name", ["record_shapes", "profile_memory", "with_stack", "synchronize", "all_threads"])
+def test_flags_are_true_or_false(name: str) -> None:
+    with pytest.raises(ArgumentError, match=rf"profile: {name} is True or False, not \[1\]\nfix: "):
+        profile(**{name: [1]})

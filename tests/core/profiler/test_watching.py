@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -178,3 +180,56 @@ def test_a_block_decorates_a_function() -> None:
         double(X)
         double(X)
     assert p.key_averages()["double"].calls == 2 and double.__name__ == "double"
+
+
+def test_a_block_decorates_generators_and_coroutines() -> None:
+    @record_function("halves")
+    def halves() -> Iterator[tp.Tensor]:
+        yield tp.exp(X)
+        yield tp.sin(X)
+
+    @record_function("later")
+    async def later() -> tp.Tensor:
+        await asyncio.sleep(0)
+        return tp.cos(X)
+
+    with profile() as p:
+        for _ in halves():
+            tp.tanh(X)
+        asyncio.run(later())
+    inside = {event.op: event.parent.op if event.parent else "" for event in p.events if event.depth < 2}
+    assert {name: inside[name] for name in ("exp", "sin", "cos")} == {"exp": "halves", "sin": "halves", "cos": "later"}
+    assert p.key_averages()["halves"].calls == 3, "one for each step of the generator"
+    assert {event.depth for event in p.events if event.op == "tanh" and not event.continues} == {0}
+
+
+def test_threads_in_one_block_each_end_their_own() -> None:
+    block = record_function("shared")
+    entered, left = threading.Event(), threading.Event()
+
+    def first() -> None:
+        with block:
+            thread = threading.Thread(target=second, name="second")
+            thread.start()
+            assert entered.wait(10)
+        left.set()
+        thread.join()
+
+    def second() -> None:
+        with block:
+            entered.set()
+            assert left.wait(10)
+            tp.exp(X)
+
+    with profile(all_threads=True) as p:
+        in_a_thread(first, "first")
+    blocks = {p.threads[event.thread - 1]: event for event in p.events if event.op == "shared"}
+    exp = next(event for event in p.events if event.op == "exp")
+    assert exp.parent is blocks["second"]
+    ends = {name: event.start + event.seconds for name, event in blocks.items()}
+    assert ends["first"] < exp.start < exp.start + exp.seconds < ends["second"]
+
+
+def test_a_block_has_a_name() -> None:
+    with pytest.raises(tp.ArgumentError, match=r"name is a string, not 3\nfix: write record_function"):
+        record_function(3)  # type: ignore[arg-type]

@@ -101,9 +101,10 @@ def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
 def _cast(value: Any, device_type: str, dtype: DType) -> Any:
     """Returns the floating tensors of a device in another dtype, those in lists, tuples and mappings too."""
     if isinstance(value, TensorBase):
-        known = value._type
+        tensor: Any = value
+        known = tensor._type
         casts = known.dtype.is_floating_point and known.dtype is not dt.float64 and known.device.type == device_type
-        return to(value, dtype=dtype) if casts else value  # type: ignore[arg-type]
+        return to(tensor, dtype=dtype) if casts else tensor
     if isinstance(value, Mapping):
         return {key: _cast(one, device_type, dtype) for key, one in value.items()}
     if value.__class__ is list or value.__class__ is tuple:

@@ -146,7 +146,7 @@ class autocast(GradMode):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Restores what was there before; the outermost region forgets the casts of weights."""
-        regions = self._entered[-1].autocast
+        regions = self._own().autocast
         super().__exit__(kind, error, trace)
         if isinstance(regions, Regions) and regions.outermost and regions.cache is not None:
             regions.cache.close()

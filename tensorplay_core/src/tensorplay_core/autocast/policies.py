@@ -23,7 +23,7 @@ from tensorplay_core.ops import call as slow
 from tensorplay_core.ops.arguments import tensors_in
 from tensorplay_core.ops.conversion import to
 from tensorplay_core.ops.slots import CORE
-from tensorplay_core.ops.typing_rules import device_of
+from tensorplay_core.ops.typing_rules import device_of, scalar_tensor
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.dtype import DType
@@ -31,6 +31,7 @@ from tensorplay_core.types.promotion import promote as promoted
 
 Kernel = Callable[..., Any]
 
+_HALVES = (dt.float16, dt.bfloat16)
 INSTEAD = {
     "binary_cross_entropy": "call binary_cross_entropy_with_logits on what the sigmoid is taken of, which is safe",
 }
@@ -57,7 +58,7 @@ def fp32(op: Operator) -> Kernel:
     def kernel(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
         if not chooses:
             return below(op, keys, *cast(args, kwargs, dt.float32, but=dt.float64))
-        halves = any(t._type.dtype in (dt.float16, dt.bfloat16) for t in tensors_in(args, kwargs))
+        halves = any(t._type.dtype in _HALVES for t in tensors_in(args, kwargs))
         if halves and kwargs.get("dtype") is None:
             kwargs["dtype"] = dt.float32
         return below(op, keys, args, kwargs)
@@ -66,9 +67,16 @@ def fp32(op: Operator) -> Kernel:
 
 
 def promote(op: Operator) -> Kernel:
-    """Computes in the widest floating dtype among the arguments, where kernels want one dtype for all."""
+    """Computes in the widest floating dtype among the arguments, where kernels want one dtype for all.
+
+    A number divided by a half is float32, as in PyTorch, for which it is a product with the reciprocal.
+    """
+    divides = op.qualified_name == "tp::div"
 
     def kernel(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
+        if divides and args[0]._type.dtype in _HALVES and (number := _number(args[0])) is not None:
+            type = args[0]._type
+            args = scalar_tensor(number, dt.float32, type.device, type.inference), args[1]
         device = device_of(list(tensors_in(args, kwargs))).type
         floating = [t._type.dtype for t in tensors_in(args, kwargs) if _is_floating(t, device)]
         if len(set(floating)) < 2:
@@ -82,7 +90,7 @@ def banned(op: Operator) -> Kernel:
     """Refuses halves: in one the result would be wrong without anybody noticing. Wider tensors pass as they are."""
 
     def kernel(keys: KeySet, *args: Any, **kwargs: Any) -> Any:
-        halves = [t._type.dtype.name for t in tensors_in(args, kwargs) if t._type.dtype in (dt.float16, dt.bfloat16)]
+        halves = [t._type.dtype.name for t in tensors_in(args, kwargs) if t._type.dtype in _HALVES]
         if not halves:
             return below(op, keys, args, kwargs)
         remedy = INSTEAD.get(op.name, "compute it in float32 where autocast is off, and cast its inputs with .float()")
@@ -144,6 +152,12 @@ def _keeper() -> Callable[..., Tensor]:
     regions = STATE.get().autocast
     cache: CastCache | None = getattr(regions, "cache", None)  # a scope may have put a plain mapping there
     return cache.cast if cache is not None and getattr(regions, "caching", False) else to
+
+
+def _number(tensor: Tensor) -> float | None:
+    """Returns the Python number that a call was given, of the tensor that types keep for it; None of any other."""
+    known = (tensor._type.ints, tensor._type.floats)
+    return next((float(key) for numbers in known for key, one in numbers.items() if one is tensor), None)
 
 
 def _is_floating(value: Any, device: str) -> bool:

@@ -12,29 +12,32 @@ can be called will do.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from math import inf, isfinite
 from typing import Any
 
 from tensorplay_core.autocast.mode import check_device_type
+from tensorplay_core.autocast.stepping import parameters_of, step_and_target
 from tensorplay_core.autograd.modes import no_grad
 from tensorplay_core.errors import ArgumentError, AutocastError, ValueRangeError, fix
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 from tensorplay_core.types import dtype as dt
 
 _UNSCALED, _STEPPED = "unscaled", "stepped"
+_LEAST = 2.0**-126
+"""The least factor: the normal float32 numbers end there, and its inverse is finite in float32."""
 
 
 class _Step:
-    """What is known of one optimizer since the last ``update``.
+    """What is known of the parameters of one step since the last ``update``.
 
     Attributes:
-        of: the optimizer or the parameters, kept so that no other object gets their identity.
+        of: the parameters, kept so that no other object gets their identity.
         stage: what was done last.
         found: for each device, whether a gradient there is not finite, as a 0-d tensor.
     """
 
-    def __init__(self, of: Any) -> None:
+    def __init__(self, of: list[Tensor]) -> None:
         """See the class."""
         self.of = of
         self.stage = ""
@@ -110,8 +113,8 @@ class GradScaler:
         return self._times_scale(outputs)
 
     def _times_scale(self, outputs: Any) -> Any:
-        if isinstance(outputs, TensorBase):
-            return outputs * self._scale  # type: ignore[operator]
+        if isinstance(outputs, Tensor):
+            return outputs * self._scale
         if isinstance(outputs, Iterable) and not isinstance(outputs, (str, Mapping)):
             scaled = [self._times_scale(one) for one in outputs]
             return tuple(scaled) if isinstance(outputs, tuple) else scaled
@@ -126,14 +129,15 @@ class GradScaler:
             optimizer: the optimizer, or the parameters: an iterable of tensors.
 
         Raises:
-            AutocastError: nothing was scaled; or it is the second time since :meth:`update`, or after the step.
+            AutocastError: nothing was scaled; or it is the second time since :meth:`update`, for some of them too, or
+                after the step.
             ValueRangeError: a gradient is float16, in which the difference that scaling makes is lost.
         """
         if not self._enabled:
             return
         self._check_scaled("unscale_")
-        parameters = _parameters("unscale_", optimizer)
-        step = self._step_of(optimizer, parameters)
+        parameters = parameters_of("unscale_", optimizer)
+        step = self._step_of("unscale_", parameters)
         if step.stage:
             done = "was called for them already" if step.stage == _UNSCALED else "comes after their step()"
             raise AutocastError(
@@ -155,11 +159,11 @@ class GradScaler:
             What the step returns; None where it was left out.
 
         Raises:
-            AutocastError: nothing was scaled, no parameter has a gradient, or it is the second step since
-                :meth:`update`.
+            AutocastError: nothing was scaled, no parameter has a gradient, some of them were unscaled without the
+                others, or it is the second step since :meth:`update`.
             ArgumentError: it is no optimizer and no function with parameters.
         """
-        run, target = _step_and_target(optimizer, kwargs)
+        run, target = step_and_target(optimizer, kwargs)
         if not self._enabled:
             return run(*args, **kwargs)
         if "closure" in kwargs:
@@ -168,8 +172,8 @@ class GradScaler:
                 + fix("step without one, or with GradScaler(enabled=False) in bfloat16 or float32.")
             )
         self._check_scaled("step")
-        parameters = _parameters("step", target)
-        step = self._step_of(target, parameters)
+        parameters = parameters_of("step", target)
+        step = self._step_of("step", parameters)
         if step.stage == _STEPPED:
             raise AutocastError("step: it was called for them already since the last update()" + fix("call update()."))
         if not step.stage:
@@ -178,8 +182,9 @@ class GradScaler:
             raise AutocastError(
                 "step: no parameter has a gradient" + fix("call scaler.scale(loss).backward() before the step.")
             )
-        step.stage = _STEPPED
-        return None if _overflowed(step) else run(*args, **kwargs)
+        result = None if _overflowed(step) else run(*args, **kwargs)
+        step.stage = _STEPPED  # not before: a step that raises can be tried again
+        return result
 
     def update(self, new_scale: Any = None) -> None:
         """Adapts the factor to the steps since the last call, or sets it.
@@ -189,7 +194,7 @@ class GradScaler:
 
         Raises:
             AutocastError: nothing was scaled, or no gradients were looked at.
-            ValueRangeError: ``new_scale`` is not positive and finite.
+            ValueRangeError: ``new_scale`` is not finite, or less than 2**-126.
         """
         if not self._enabled:
             return
@@ -204,7 +209,7 @@ class GradScaler:
                     + fix("call step(optimizer) before update().")
                 )
             if any(_overflowed(step) for step in checked):
-                self._scale = _float32(self._scale * self._backoff_factor)
+                self._scale = max(_float32(self._scale * self._backoff_factor), _LEAST)
                 self._good_steps = 0
             else:
                 self._grow()
@@ -219,11 +224,20 @@ class GradScaler:
             self._scale = grown if isfinite(grown) else self._scale
             self._good_steps = 0
 
-    def _step_of(self, optimizer: Any, parameters: list[Tensor]) -> _Step:
-        """Returns what is known of an optimizer, or of parameters: the same tensors are the same ones again."""
-        own = isinstance(optimizer, (Iterable, TensorBase))
-        key = tuple(map(id, parameters)) if own else id(optimizer)
-        return self._steps.setdefault(key, _Step(parameters if own else optimizer))
+    def _step_of(self, method: str, parameters: list[Tensor]) -> _Step:
+        """Returns what is known of parameters, whoever named them, and in whatever order.
+
+        Raises:
+            AutocastError: the gradients of some of them were unscaled together with others.
+        """
+        key = frozenset(map(id, parameters))
+        for other, known in self._steps.items():
+            if other != key and other & key and known.stage:
+                raise AutocastError(
+                    f"{method}: some of these gradients were unscaled already since the last update(), and others not"
+                    + fix("name the same parameters in unscale_ and in step.")
+                )
+        return self._steps.setdefault(key, _Step(parameters))
 
     def _check_scaled(self, method: str) -> None:
         if not self._scaled:
@@ -353,47 +367,9 @@ def _float32(value: float) -> float:
 def _checked_scale(value: Any) -> float:
     if isinstance(value, TensorBase):
         value = value.item()
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < _float32(value) < inf:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not _LEAST <= _float32(value) < inf:
         raise ValueRangeError(
-            f"GradScaler: the scale is a positive, finite number, not {value!r}" + fix("2.0 ** 16 is a good start.")
+            f"GradScaler: the scale is a positive, finite number, not {value!r}"
+            + fix("2.0 ** 16 is a good start, and 2.0 ** -126 the least.")
         )
     return _float32(value)
-
-
-def _step_and_target(optimizer: Any, kwargs: dict[str, Any]) -> tuple[Callable[..., Any], Any]:
-    """Returns what steps, and what has the parameters; ``parameters`` is taken out of the keywords."""
-    if hasattr(optimizer, "param_groups") or hasattr(optimizer, "parameters"):
-        if callable(getattr(optimizer, "step", None)):
-            return optimizer.step, optimizer
-    elif callable(optimizer):
-        if "parameters" in kwargs:
-            return optimizer, kwargs.pop("parameters")
-        name = getattr(optimizer, "__name__", repr(optimizer))
-        raise ArgumentError(
-            f"step: whose gradients are to be unscaled before {name} is called?"
-            + fix(f"name them: step({name}, parameters=[...]).")
-        )
-    raise ArgumentError(
-        f"step: takes an object with step() and param_groups or parameters, not {type(optimizer).__name__}"
-        + fix("or pass a function that changes the parameters, and parameters=[...].")
-    )
-
-
-def _parameters(method: str, optimizer: Any) -> list[Tensor]:
-    """Returns the parameters of an optimizer, or those that were given in its place."""
-    if hasattr(optimizer, "param_groups"):
-        found = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    elif isinstance(optimizer, TensorBase):
-        found = [optimizer]
-    else:
-        own: Any = optimizer.parameters if hasattr(optimizer, "parameters") else optimizer
-        own = own() if callable(own) else own
-        own = own.values() if isinstance(own, Mapping) else own
-        found = list(own) if isinstance(own, Iterable) else [own]
-    for one in found:
-        if not isinstance(one, TensorBase):
-            raise ArgumentError(
-                f"{method}: parameters are tensors, and {one!r} is none"
-                + fix("pass an optimizer with param_groups, or an iterable of tensors.")
-            )
-    return found

@@ -2,77 +2,25 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
 from tensorplay_core.dispatch.context import STATE, Scope, State
+from tensorplay_core.dispatch.decorating import Decorating
 from tensorplay_core.dispatch.keys import AUTOGRAD
 from tensorplay_core.errors import ArgumentError, fix
 
-_GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200  # inspect.CO_…; the module costs a third of the import
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class GradMode(Scope):
-    """A scope that can also decorate a function; a decorated generator is in the scope only while it runs."""
+class GradMode(Decorating, Scope):
+    """A scope of the context state that can also decorate a function."""
 
     __slots__ = ()
 
     def _again(self) -> GradMode:
-        """Returns a fresh scope of the same kind: one object must not be entered by two threads."""
+        """Returns a fresh scope of the same kind."""
         return type(self)()
-
-    def __call__(self, function: F) -> F:
-        """Decorates a function, a coroutine function or a generator function."""
-        code = getattr(function, "__code__", None)
-        flags = code.co_flags if code is not None else 0
-        if flags & _GENERATOR:
-
-            @functools.wraps(function)
-            def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-                return (yield from self._resume(function(*args, **kwargs)))
-
-            return generator  # type: ignore[return-value]
-
-        if flags & _ASYNC_GENERATOR:  # it would leave its scope open in whoever iterates over it
-            raise ArgumentError(
-                f"{type(self).__name__} cannot decorate {function.__qualname__}, an asynchronous generator"
-                + fix(f"write 'with {type(self).__name__}():' inside it, around what does not yield.")
-            )
-        if flags & _COROUTINE:
-
-            @functools.wraps(function)
-            async def coroutine(*args: Any, **kwargs: Any) -> Any:
-                with self._again():
-                    return await function(*args, **kwargs)
-
-            return coroutine  # type: ignore[return-value]
-
-        @functools.wraps(function)
-        def scoped(*args: Any, **kwargs: Any) -> Any:
-            with self._again():
-                return function(*args, **kwargs)
-
-        return scoped  # type: ignore[return-value]
-
-    def _resume(self, generator: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        step: Callable[[], Any] = functools.partial(next, generator)
-        while True:
-            try:
-                with self._again():
-                    value = step()
-            except StopIteration as stop:
-                return stop.value
-            try:
-                sent = yield value
-                step = functools.partial(generator.send, sent)
-            except GeneratorExit:
-                with self._again():
-                    generator.close()
-                raise
-            except BaseException as error:
-                step = functools.partial(generator.throw, error)
 
 
 class _Switch(GradMode):
@@ -159,16 +107,18 @@ class set_grad_enabled(GradMode):
         super().__init__(grad=mode)
         self._mode = mode
         super().__enter__()
-        self._entered[-1].floating = True
+        STATE.get().floating = True
 
     def __del__(self) -> None:
         """Ends a bare call's claim: nobody can leave it any more, so that a loop of such calls keeps only the last."""
-        for state in getattr(self, "_entered", ()):
+        for state in getattr(self, "_entered", {}).values():
             state.settle()
 
     def __enter__(self) -> Self:
         """Keeps what the call has set already, now until the end of the block."""
-        self._entered[-1].floating = False
+        if not self._entered:  # it was left already, and is entered again
+            return super().__enter__()
+        self._own().floating = False
         return self
 
     def __call__(self, function: F) -> F:

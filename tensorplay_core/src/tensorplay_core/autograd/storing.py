@@ -6,7 +6,7 @@ import threading
 
 from tensorplay_core.autograd.modes import enable_grad, no_grad
 from tensorplay_core.dispatch import active
-from tensorplay_core.dispatch.tensor_type import Unresolved
+from tensorplay_core.dispatch.tensor_type import FAKE, Unresolved
 from tensorplay_core.errors import ArgumentError, AutogradError, ShapeError, fix
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
 from tensorplay_core.tensor.version import LIVE, alias, family_of
@@ -27,6 +27,8 @@ def store(variable: TensorBase, grad: Tensor, graph: bool, owned: bool = False) 
     """
     with _storing:
         old = getattr(variable, "_grad", None)
+        if grad._type.wrapper == FAKE:
+            _check_fake(variable, grad)
         if graph:
             with enable_grad():
                 variable._grad = grad.clone() if old is None else old + grad
@@ -49,6 +51,14 @@ def store(variable: TensorBase, grad: Tensor, graph: bool, owned: bool = False) 
         else:
             with no_grad():
                 variable._grad = old + grad
+
+
+def _check_fake(variable: TensorBase, grad: Tensor) -> None:
+    if variable._type.wrapper != FAKE:
+        raise ArgumentError(
+            f"backward: the gradient, of shape {grad.shape}, is fake, and the tensor that it belongs to is real"
+            + fix("use mode.fake(w) in the place of a real w inside of the FakeMode block.")
+        )
 
 
 def exchange(tensor: TensorBase, value: TensorBase) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tensorplay_core.cli.common import Command, console, json_option, plural, print_json, readable, usage_error
+from tensorplay_core.errors import TensorPlayError
 
 if TYPE_CHECKING:
     from tensorplay_core.testing.bisect.finding import Finding
@@ -44,7 +45,7 @@ def bisect(
 
     SCRIPT runs with its default device set to --device. Every operator, forward and backward, is computed on
     both devices from the same inputs; the first whose result leaves its error budget is named, with a program of ten
-    lines that shows it. Exit code 1 where one was found, 2 where the script itself failed.
+    lines that shows it. Exit code 1 where one was found, 2 where the script itself failed before.
     """  # noqa: D301  the backslash is click's mark for lines that are not to be folded, so it has to be read
     if not script.is_file():
         usage_error(f"there is no script {script}")
@@ -56,28 +57,34 @@ def bisect(
     from tensorplay_core.testing.bisect.runner import run_script
     from tensorplay_core.types.device import Device
 
-    one, other = (devices.normalize(Device(name)) for name in (device, against))
+    try:
+        one, other = (devices.normalize(Device(name)) for name in (device, against))
+        for chosen in (one, other):
+            devices.entry(chosen.type)
+    except TensorPlayError as error:
+        usage_error(str(error))
     if one.type == other.type:
         usage_error(f"--device and --against are both {one.type}: there is nothing to compare")
-    for chosen in (one, other):
-        devices.entry(chosen.type)
     mode = Bisect(one, other, goes_on=report, factor=budget, say=progress)
     try:
         run_script(script, arguments, mode)
     except BaseException as error:
-        if not mode.findings:
+        if mode.goes_on or not mode.findings:
             _failed(script, error, mode)
     _tell(mode, output, as_json)
     click.get_current_context().exit(1 if mode.findings else 0)
 
 
 def _failed(script: Path, error: BaseException, mode: Bisect) -> None:
-    if isinstance(error, KeyboardInterrupt):
+    """Says that the script has failed; where nothing was found, that is all there is to say."""
+    if isinstance(error, KeyboardInterrupt) and not mode.findings:
         raise error
     traceback.print_exception(error, file=sys.stderr)
-    text = f"{script} raised {type(error).__name__} after {plural(mode.compared, 'compared call')} without a finding"
+    found = f"and {plural(len(mode.findings), 'finding')}" if mode.findings else "without a finding"
+    text = f"{script} raised {type(error).__name__} after {plural(mode.compared, 'compared call')} {found}"
     click.echo(text, err=True)
-    click.get_current_context().exit(2)
+    if not mode.findings:
+        click.get_current_context().exit(2)
 
 
 def _tell(mode: Bisect, output: Path | None, as_json: bool) -> None:

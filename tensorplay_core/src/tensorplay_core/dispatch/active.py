@@ -44,10 +44,14 @@ _recorders: tuple[Callable[[Any], None], ...] = ()
 def add(counts: tuple[bool, bool, bool], sign: int) -> None:
     """Changes the three counters, atomically: adds what ``counts`` says, or takes it away again."""
     global special, grad_off, inference
+    road, off, infers = counts
     with _lock:
-        special += sign * counts[0]
-        grad_off += sign * counts[1]
-        inference += sign * counts[2]
+        if road:
+            special += sign
+        if off:
+            grad_off += sign
+        if infers:
+            inference += sign
 
 
 def count_level(sign: int) -> None:
@@ -70,10 +74,14 @@ def watch_nodes(on: bool, record: Callable[[Any], None]) -> None:
     """Begins to tell somebody of every node that is recorded, or ends it."""
     global recorded, _recorders
     with _lock:
-        _recorders = (*_recorders, record) if on else tuple(one for one in _recorders if one is not record)
-        recorded = _tell_all if len(_recorders) > 1 else _recorders[0] if _recorders else None
+        known = [*_recorders, record] if on else [*_recorders]
+        if not on:
+            known.remove(record)  # once: others may have brought the same function
+        _recorders = tuple(known)
+        distinct = tuple(dict.fromkeys(known))
+        recorded = _tell_all if len(distinct) > 1 else distinct[0] if distinct else None
 
 
 def _tell_all(node: Any) -> None:
-    for record in _recorders:
+    for record in dict.fromkeys(_recorders):
         record(node)

@@ -170,10 +170,19 @@ class Scope:
     def __init__(self, **changes: Any) -> None:
         """See the class."""
         self._changes = changes
-        self._entered: list[State] = []
+        self._entered: dict[int, State] = {}  # by identity, so that each context takes out its own
 
     def _enter(self, previous: State) -> State:
         return previous.replace(**self._changes)
+
+    def _own(self) -> State:
+        """Returns what this context has entered last through this object; where that is nothing, the last of all."""
+        state: State | None = STATE.get()
+        while state is not None:
+            if id(state) in self._entered:
+                return state
+            state = state.beneath
+        return next(reversed(self._entered.values()))
 
     def __enter__(self) -> Self:
         """Changes the state."""
@@ -181,7 +190,7 @@ class Scope:
         state = self._enter(previous)
         state.hold(previous)
         STATE.set(state)
-        self._entered.append(state)
+        self._entered[id(state)] = state
         return self
 
     def __exit__(
@@ -191,10 +200,14 @@ class Scope:
 
         Scopes of two generators can be left in the order in which they were entered, or in another context than they
         were entered in (where a token's reset would be refused). The one that is left out of turn is only marked, and
-        passed over when the one above it is left, so that neither leaves anything behind.
+        passed over when the one above it is left, so that neither leaves anything behind. Several threads and tasks can
+        be inside one object, and each leaves what it has entered itself.
         """
-        state = self._entered.pop()
         top = STATE.get()
+        state = self._entered.pop(id(top), None)
+        if state is None:
+            state = self._own()
+            del self._entered[id(state)]
         while top.floating and top is not state and top.beneath is not None:
             top = top.beneath
         if top is not state:
@@ -211,7 +224,7 @@ def set_from_now_on(**changes: Any) -> None:
     """Changes fields of the state until the end of the block that is open, or for as long as the context lasts."""
     scope = Scope(**changes)
     scope.__enter__()
-    state = scope._entered.pop()
+    state = STATE.get()
     state.floating = True
     state.settle()
 
@@ -242,3 +255,12 @@ class include(Scope):
 
     def _enter(self, previous: State) -> State:
         return previous.replace(include=previous.include | self._changes["include"])
+
+
+class ModesScope(Scope):
+    """A scope in which some fields of :class:`Modes` are changed."""
+
+    __slots__ = ()
+
+    def _enter(self, previous: State) -> State:
+        return previous.replace(modes=previous.modes._replace(**self._changes))

@@ -188,7 +188,8 @@ class _Labelled:
 
     def __init__(self, type: str) -> None:
         self.type, self.several = type, False
-        self.api: Any = devices.entry("meta").api
+        meta: Any = devices.entry("meta").api
+        self.api = meta.of_fakes
         self.page, self.key = divmod(backend_key(type), PAGE)
 
     def api_at(self, index: int | None) -> Any:
@@ -251,8 +252,11 @@ def intern(
     known = _types.get((device, dtype, layout, inference, wrapper))
     if known is not None and (known.native is not None or not devices.is_active(device.type)):
         return known
-    device = devices.labelled(device) if wrapper == FAKE else devices.normalize(device)
-    entry = _Labelled(device.type) if wrapper == FAKE else devices.entry(device.type)
+    label = wrapper == FAKE
+    if wrapper in (BATCHED, GRAD) and not devices.is_active(device.type) and devices.fakes():
+        label = True  # what is wrapped is fake
+    device = devices.labelled(device) if label else devices.normalize(device)
+    entry = _Labelled(device.type) if label else devices.entry(device.type)
     if dtype.name not in entry.api.dtypes:
         raise DTypeError(
             f"device {device.type!r} has no dtype {dtype.name}; it has {', '.join(entry.api.dtypes)}."

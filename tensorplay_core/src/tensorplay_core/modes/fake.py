@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tensorplay_core.dispatch import devices
+from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.tensor_type import intern
 from tensorplay_core.errors import ArgumentError, NoDataError, fix
@@ -26,8 +27,17 @@ from tensorplay_core.types.device import Device
 
 FAKE = "fake"
 META = Device("meta")
-_READ = frozenset({creation.tensor, creation.as_tensor, creation.from_numpy, exchange.asarray, exchange.from_dlpack})
-"""Functions that make a tensor of data; a fake one is made of what they make on the cpu."""
+_READ = {
+    creation.tensor: True,
+    creation.as_tensor: True,
+    exchange.asarray: True,
+    creation.from_numpy: False,
+    exchange.from_dlpack: False,
+    exchange.frombuffer: False,
+}
+"""Functions that make a tensor of data, and whether on the default device, where none is named, or where the data is. A
+fake tensor is made of what they make on the cpu.
+"""
 
 
 def is_fake(tensor: Any) -> bool:
@@ -44,7 +54,7 @@ def faked(tensor: Any, device: Device | None = None) -> Tensor:
     """
     place = devices.labelled(device or tensor.device)
     array = MetaArray(tensor.shape, tensor.dtype, tensor.stride())
-    return wrap(array, intern(place, tensor.dtype, wrapper=FAKE))
+    return wrap(array, intern(place, tensor.dtype, inference=STATE.get().inference, wrapper=FAKE))
 
 
 def run(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -95,7 +105,10 @@ def run(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     try:
         return fake(overload_of(op)(*map(meta, args), **keywords))
     except NoDataError as error:
-        raise type(error)(str(error).replace("a meta tensor", "a fake tensor")) from None
+        said = str(error).partition("\nfix: ")[0].replace("a meta tensor", "a fake tensor")
+        raise type(error)(
+            said + fix("run this part outside of the FakeMode block, on tensors that have data.")
+        ) from None
 
 
 handlers.run_fake = run
@@ -111,19 +124,25 @@ class _Reading(TensorPlayMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Makes what is read on the cpu, and a fake tensor of it."""
+        """Makes what is read on the cpu, and a fake tensor of it; what is made of a tensor is fake anyhow."""
         keywords = dict(kwargs or {})
-        if func not in _READ:
+        if func is Tensor.new_tensor:
+            own, args, func = args[0], args[1:], creation.tensor
+            keywords = {name: value for name, value in keywords.items() if value is not None}
+            keywords = {"dtype": own.dtype, "device": own.device, **keywords}
+        elif func is creation.as_tensor:
+            args, keywords = args[:1], {**dict(zip(("dtype", "device"), args[1:], strict=False)), **keywords}
+        given: Any = args[0] if args else keywords.get("data", keywords.get("obj"))
+        if func is exchange.from_dlpack and is_fake(given):
+            return Tensor.to(Tensor.detach(given), device=keywords.get("device"), copy=bool(keywords.get("copy")))
+        if func not in _READ or (isinstance(given, TensorBase) and func is not exchange.from_dlpack):
             return func(*args, **keywords)
-        if args and is_fake(args[0]):
-            return Tensor.to(args[0], dtype=keywords.get("dtype"), device=keywords.get("device"))
-        asked = keywords.pop("device", None)
-        grad = keywords.pop("requires_grad", False)
-        device = devices.default_device() if asked is None else asked if isinstance(asked, Device) else Device(asked)
+        asked, grad = keywords.pop("device", None), keywords.pop("requires_grad", False)
         with Device("cpu"):
             made = func(*args, **keywords)
-        result = faked(made, device)
-        return result.requires_grad_() if grad else result
+        place = Device(asked) if isinstance(asked, str) else asked
+        made = faked(made, place or (devices.default_device() if _READ[func] else made.device))
+        return made.requires_grad_() if grad else made
 
 
 class FakeMode(DispatchMode):
@@ -143,8 +162,8 @@ class FakeMode(DispatchMode):
         >>> loss.item()
         Traceback (most recent call last):
         ...
-        tensorplay_core.errors.NoDataError: a meta tensor has no data, only a shape, strides and a dtype
-        fix: make one that has, e.g. tp.zeros_like(x, device='cpu'), and fill it.
+        tensorplay_core.errors.NoDataError: a fake tensor has no data, only a device, a shape, strides and a dtype
+        fix: make a real one outside of the FakeMode block, e.g. tp.zeros(x.shape), and fill it.
     """
 
     fakes = True
@@ -167,10 +186,11 @@ class FakeMode(DispatchMode):
         return run(func._op, args, dict(kwargs or {}))
 
     def fake(self, tensor: Tensor, device: Device | str | None = None) -> Tensor:
-        """Returns a fake tensor like a real one.
+        """Returns a fake tensor like a real one, a leaf; it requires a gradient if that does.
 
         Args:
             tensor: the tensor.
             device: the device that it claims to be on; the tensor's own when None.
         """
-        return faked(tensor, Device(device) if isinstance(device, str) else device)
+        made = faked(tensor, Device(device) if isinstance(device, str) else device)
+        return made.requires_grad_() if tensor.requires_grad else made

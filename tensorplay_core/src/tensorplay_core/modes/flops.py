@@ -18,6 +18,7 @@ from tensorplay_core.modes.passes import in_backward
 from tensorplay_core.ops import call as slow
 from tensorplay_core.ops.arguments import tensors_in
 from tensorplay_core.ops.typing_rules import device_of
+from tensorplay_core.profiler.averages import aligned
 from tensorplay_core.tensor.modes import DispatchMode
 
 Rule = Callable[..., int]
@@ -37,49 +38,24 @@ def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(n if m == 1 else m for n, m in zip(longer, padded, strict=True))
 
 
-def _added_product(self: Any, a: Any, b: Any, **_: Any) -> int:
-    return _product(a, b)
-
-
 def _windows(image: Any, weight: Any, result: tuple[int, ...], transposed: bool) -> int:
     """A convolution: every element of its result, or transposed of its input, is in a product with each weight."""
     places = prod(image.shape[2:]) if transposed else prod(result[2:])
     return int(2 * image.shape[0] * places * prod(weight.shape))
 
 
-def _convolution(
-    input: Any,
-    weight: Any,
-    bias: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    transposed: bool,
-    output_padding: Any,
-    groups: int,
-    *,
-    result: Any,
-) -> int:
-    return _windows(input, weight, result.shape, transposed)
+def _convolution(input: Any, weight: Any, *rest: Any, result: Any) -> int:
+    """``rest`` is bias, stride, padding, dilation, transposed, and what does not count."""
+    return _windows(input, weight, result.shape, rest[4])
 
 
-def _convolution_backward(
-    grad_output: Any,
-    input: Any,
-    weight: Any,
-    bias_sizes: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    transposed: bool,
-    output_padding: Any,
-    groups: int,
-    output_mask: Any,
-    *,
-    result: Any,
-) -> int:
-    """The gradients of input and of weight take as many products as the convolution; that of the bias takes sums."""
-    return _windows(input, weight, grad_output.shape, transposed) * (bool(output_mask[0]) + bool(output_mask[1]))
+def _convolution_backward(grad_output: Any, input: Any, weight: Any, *rest: Any, result: Any) -> int:
+    """The gradients of input and of weight take as many products as the convolution; that of the bias takes sums.
+
+    ``rest`` begins as the convolution's, with the bias's sizes, and ends with which gradients are wanted.
+    """
+    mask = rest[-1]
+    return _windows(input, weight, grad_output.shape, rest[4]) * (bool(mask[0]) + bool(mask[1]))
 
 
 def _scores(query: Any, key: Any, value: Any) -> tuple[int, int]:
@@ -100,7 +76,7 @@ def _attention_backward(grad_out: Any, query: Any, key: Any, value: Any, *_: Any
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("matmul", "mm", "bmm", "mv", "dot", "vdot"), lambda a, b, **_: _product(a, b)),
-    **dict.fromkeys(("addmm", "baddbmm", "addmv"), _added_product),
+    **dict.fromkeys(("addmm", "baddbmm", "addmv"), lambda self, a, b, **_: _product(a, b)),
     "convolution": _convolution,
     "convolution_backward": _convolution_backward,
     "_attention": _attention,
@@ -145,7 +121,10 @@ class FlopCounter(DispatchMode):
     ) -> Any:
         """Runs the operator, and counts it."""
         kwargs = kwargs or {}
-        rule = self._rules.get(func._op.qualified_name)
+        op = func._op
+        rule = self._rules.get(op.qualified_name)
+        if rule is None and op.functional is not None:  # an in-place form does what the operator does
+            rule = self._rules.get(op.functional.qualified_name)
         if rule is None:
             return self._by_parts(func, args, kwargs)
         result = func(*args, **kwargs)
@@ -177,9 +156,7 @@ class FlopCounter(DispatchMode):
         sums = sum(self.forward.values()), sum(self.backward.values())
         rows.append(("all", *map(str, sums), str(sum(sums))))
         widths = [max(len(row[i]) for row in rows) for i in range(4)]
-        return "\n".join(
-            "  ".join([row[0].ljust(widths[0]), *(row[i].rjust(widths[i]) for i in range(1, 4))]) for row in rows
-        )
+        return "\n".join(aligned(row, widths, left=(0,)) for row in rows)
 
     def _of(self, name: str) -> int:
         return self.forward.get(name, 0) + self.backward.get(name, 0)

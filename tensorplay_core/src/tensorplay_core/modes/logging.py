@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tensorplay_core.errors import ArgumentError, fix
 from tensorplay_core.modes.passes import in_backward
-from tensorplay_core.profiler.trace import Stream, described
+from tensorplay_core.profiler.trace import Stream, checked_stream, described
 from tensorplay_core.tensor.modes import DispatchMode
 
 
@@ -58,13 +57,8 @@ class Logging(DispatchMode):
 
     def __init__(self, file: Stream | None = None) -> None:
         """See the class."""
-        if file is not None and not callable(getattr(file, "write", None)):
-            raise ArgumentError(
-                f"Logging: file must have a method write, and {type(file).__name__} has none"
-                + fix("pass an open file, sys.stdout, or nothing.")
-            )
         self.calls: list[Call] = []
-        self._file = file
+        self._file = checked_stream("Logging", file)
 
     def __tensorplay_dispatch__(
         self, func: Any, types: tuple[type, ...], args: tuple[Any, ...] = (), kwargs: Any = None

@@ -48,6 +48,7 @@ INDEX_PUT_ = operator(
 INDEX_PUT = operator(
     "index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
     composite="implicit",
+    autocast="promote",
     promises={"Composite": "index_put"},
     fast=True,
 )
@@ -107,6 +108,7 @@ SCATTER__VALUE = inplace(SCATTER_VALUE, fast=False)
 SCATTER_ADD = operator(
     "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
     composite="implicit",
+    autocast="promote",
     promises={"Composite": "scatter_add"},
     fast=True,
 )

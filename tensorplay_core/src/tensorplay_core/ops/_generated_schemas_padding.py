@@ -58,6 +58,7 @@ INTERPOLATE = operator(
     "interpolate(Tensor self, SymInt[1]? size=None, float[1]? scale_factor=None, str mode=\"nearest\", "
     "bool? align_corners=None, bool? recompute_scale_factor=None, bool antialias=False) -> Tensor",
     composite="implicit",
+    autocast="fp32",
     tags=("nn",),
     promises={"Composite": "interpolate"},
     fast=True,

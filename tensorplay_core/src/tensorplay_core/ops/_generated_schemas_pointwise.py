@@ -175,6 +175,7 @@ SQUARE = operator(
     shape="same",
     promote="keep",
     composite="explicit",
+    autocast="fp32",
     tags=("core", "pointwise"),
     fast=True,
     math=Program(

@@ -7,6 +7,7 @@ autocast: the operators that a composed one is made of, and those of a backward 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from tensorplay_core.dispatch import active, library
@@ -17,10 +18,9 @@ from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.tensor_type import DISPATCHING
 from tensorplay_core.errors import ArgumentError, fix
 from tensorplay_core.ops.arguments import plan_of, tensors_in
-from tensorplay_core.tensor.overrides import UNASKED, handle, overriding
+from tensorplay_core.tensor.overrides import DISPATCH, UNASKED, handle, insert, overriding
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 
-DISPATCH = "__tensorplay_dispatch__"
 run_fake: Callable[[Operator, tuple[Any, ...], dict[str, Any]], Any] | None = None
 """Runs an operator on fake tensors; set by whoever makes such."""
 _ABOVE = AUTOGRAD | FAMILIES["Autocast"]
@@ -106,18 +106,17 @@ def ask_for_operator(op: Operator, keys: KeySet, args: tuple[Any, ...], kwargs: 
     if _decomposes(op, keys, modes):
         return UNASKED
     func, types = library.as_overload(op), tuple([type(t) for t in found])
-    exclude = state.exclude | _ABOVE
+    below = partial(Scope, exclude=state.exclude | _ABOVE, grad=False)
     for i in range(len(modes.operators) - 1, -1, -1):
-        beneath = Modes((), modes.operators[:i], plain=True)
-        with Scope(exclude=exclude, grad=False, modes=beneath):
+        with below(modes=Modes((), modes.operators[:i], plain=True)):
             answer = modes.operators[i].__tensorplay_dispatch__(func, types, args, dict(kwargs))
         if answer is not NotImplemented:
             return _checked(op, modes.operators[i], answer)
     if run_fake is not None and any(t._type.wrapper == "fake" for t in tensors_in(args, kwargs)):
-        with Scope(exclude=exclude, grad=False, modes=Modes(plain=True)):
+        with below(modes=Modes(plain=True)):
             return run_fake(op, args, kwargs)
     for tensor in found:
-        with Scope(exclude=exclude, grad=False, modes=Modes((), modes.operators, plain=True)):
+        with below(modes=Modes((), modes.operators, plain=True)):
             answer = type(tensor).__tensorplay_dispatch__(func, types, args, dict(kwargs))
         if answer is not NotImplemented:
             return _checked(op, tensor, answer)
@@ -135,12 +134,8 @@ def overriding_operators(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[
     """Returns the tensors of a call whose class has a handler of operators, in the order in which those are asked."""
     found: list[Any] = []
     for tensor in tensors_in(args, kwargs):
-        cls = type(tensor)
-        if tensor._type.wrapper not in DISPATCHING or not hasattr(cls, DISPATCH):
-            continue
-        if all(type(other) is not cls for other in found):
-            place = next((i for i, other in enumerate(found) if issubclass(cls, type(other))), len(found))
-            found.insert(place, tensor)
+        if tensor._type.wrapper in DISPATCHING and hasattr(type(tensor), DISPATCH):
+            insert(found, tensor)
     return found
 
 

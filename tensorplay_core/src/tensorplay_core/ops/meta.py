@@ -109,6 +109,22 @@ class MetaDevice(DeviceAPI):
         """Returns a name for a person."""
         return "no data: shapes, strides and dtypes"
 
+    @property
+    def of_fakes(self) -> MetaDevice:
+        """The API of tensors that claim to be on another device: the same, with errors of their own."""
+        return _OF_FAKES
+
+
+class _Fakes(MetaDevice):
+    """See :attr:`MetaDevice.of_fakes`."""
+
+    def to_host(self, array: MetaArray) -> NoReturn:
+        """Raises: there is nothing to copy."""
+        raise no_data(fake=True)
+
+
+_OF_FAKES = _Fakes()
+
 
 def _check_numbers(data: Any, dtype: DType) -> None:
     """Refuses numbers that an array library refuses to store: integers out of range, what no integer can be."""

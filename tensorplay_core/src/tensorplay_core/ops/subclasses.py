@@ -17,6 +17,7 @@ from tensorplay_core.dispatch.tensor_type import TensorType, intern
 from tensorplay_core.errors import ArgumentError, fix
 from tensorplay_core.tensor.overrides import (
     DISABLED,
+    DISPATCH,
     HANDLER,
     DisableTensorPlayFunctionSubclass,
     handler_of,
@@ -26,7 +27,6 @@ from tensorplay_core.tensor.tensor import Tensor, TensorBase, bind, wrap
 from tensorplay_core.tensor.version import alias
 
 S = TypeVar("S", bound=Tensor)
-DISPATCH = "__tensorplay_dispatch__"
 
 
 def wrapper_of(cls: type) -> str | None:
@@ -166,8 +166,9 @@ class SubclassMethods(TensorBase):
         """Returns a new leaf of a subclass, over the memory of a tensor: what ``__new__`` of a subclass may return."""
         _checked(cls, "_make_subclass")
         with DisableTensorPlayFunctionSubclass():
-            made = adopt(data.detach(), cls)
-            return made.requires_grad_() if require_grad else made  # type: ignore[return-value]
+            made: Any = adopt(data.detach(), cls)
+            adopted: S = made.requires_grad_() if require_grad else made
+            return adopted
 
 
 for _name in ("item", "numpy", "tolist"):  # of the class below, which knows no handlers

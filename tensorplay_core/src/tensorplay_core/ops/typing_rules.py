@@ -232,9 +232,11 @@ def scalars_to_tensors(op: Operator, args: tuple[Any, ...]) -> tuple[Any, ...]:
     if not tensors:
         raise ArgumentError(f"{op.display_name}: at least one argument must be a Tensor; all of them are numbers")
     device = device_of(tensors)
-    if any(t._type.wrapper == "fake" for t in tensors):  # its device need not be here, and a 0-d tensor joins any
-        device = Device("cpu")
-    if op.autocast == "fp32" and dtype in HALVES and STATE.get().autocasts(device.type):
+    wrappers = [t._type.wrapper for t in tensors if t._type.wrapper is not None]
+    if wrappers and ("fake" in wrappers or (not devices.is_active(device.type) and devices.fakes())):
+        device = Device("cpu")  # the tensors' own need not be here, and a 0-d tensor joins any
+    widens = op.autocast == "fp32" or (args[0].__class__ in SCALARS and op.qualified_name == "tp::div")
+    if widens and dtype in HALVES and STATE.get().autocasts(device.type):
         dtype = dt.float32  # what autocast will cast the tensors to; in half precision the number would lose its digits
     if op.promote == "bool" and dtype is not None and dtype.is_integral:
         # An integer that the dtype cannot hold compares as infinity does; wrapped around it would compare wrongly.

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from tensorplay_core.profiler.averages import Average, Averages
 from tensorplay_core.profiler.blocks import record_function
+from tensorplay_core.profiler.chrome import tensorboard_trace_handler
 from tensorplay_core.profiler.events import Event
-from tensorplay_core.profiler.schedule import ProfilerAction, schedule
+from tensorplay_core.profiler.schedule import ProfilerAction, ProfilerActivity, schedule, supported_activities
 from tensorplay_core.profiler.session import profile
 from tensorplay_core.profiler.trace import set_process_trace, trace
 
@@ -18,9 +19,12 @@ __all__ = [
     "Averages",
     "Event",
     "ProfilerAction",
+    "ProfilerActivity",
     "profile",
     "record_function",
     "schedule",
     "set_process_trace",
+    "supported_activities",
+    "tensorboard_trace_handler",
     "trace",
 ]

@@ -56,7 +56,7 @@ class Average:
 
 
 class Averages:
-    """The rows of a profile, the operator with the most time of its own first; iterable and indexable by name.
+    """The rows of a profile, the operator with the most time of its own first; indexable by name or place.
 
     Args:
         events: the events.
@@ -87,7 +87,9 @@ class Averages:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __getitem__(self, name: str) -> Average:
+    def __getitem__(self, name: str | int) -> Average:
+        if isinstance(name, int):
+            return self._rows[name]
         for row in self._rows:
             if row.name == name:
                 return row
@@ -100,7 +102,7 @@ class Averages:
         """Returns the rows by operator, as plain values; of several rows of an operator the first."""
         return {row.name: row.as_dict() for row in reversed(self._rows)}
 
-    def table(self, limit: int | None = None, sort_by: str = "self_seconds", *, row_limit: int | None = None) -> str:
+    def table(self, limit: int | None = None, sort_by: str | None = None, *, row_limit: int | None = None) -> str:
         """Returns an aligned table in plain text: operator, calls, time of its own, its share, and time in all.
 
         A column for memory follows where it was measured, one for shapes where there are rows for each, and the frames
@@ -109,12 +111,13 @@ class Averages:
         Args:
             limit: how many rows; the others are added up in one line. All when None.
             sort_by: ``self_seconds``, ``total_seconds``, ``calls``, ``allocated`` (most first) or ``name``; PyTorch's
-                names of these are taken too, such as ``cpu_time_total``.
+                names of these are taken too, such as ``cpu_time_total``. By ``self_seconds`` when None.
             row_limit: as ``limit``, which PyTorch calls so; -1 is all.
 
         Raises:
             ArgumentError: there is no such column.
         """
+        sort_by = "self_seconds" if sort_by is None else sort_by
         column = _TORCHS.get(sort_by, sort_by)
         if column not in _SORTS:
             near = did_you_mean(sort_by, (*_SORTS, *_TORCHS))
@@ -135,7 +138,7 @@ class Averages:
         cells.append(self._sum("all", rows, whole, memory))
         widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
         rule = "  ".join("-" * width for width in widths)
-        lines = [_aligned(row, widths, left=(0, len(widths) - 1) if self._by_shape else (0,)) for row in cells]
+        lines = [aligned(row, widths, left=(0, len(widths) - 1) if self._by_shape else (0,)) for row in cells]
         if self._by_stack:
             for i, row in reversed([*enumerate(shown, 1)]):
                 lines[i + 1 : i + 1] = [f"    {frame}" for frame in row.stack or ()]
@@ -163,7 +166,8 @@ def _inside_itself(event: Event) -> bool:
     return False
 
 
-def _aligned(cells: tuple[str, ...], widths: list[int], left: tuple[int, ...]) -> str:
+def aligned(cells: tuple[str, ...], widths: list[int], left: tuple[int, ...]) -> str:
+    """Returns a line of a table; cells are on the right of their columns, but for those in ``left``."""
     pairs = enumerate(zip(cells, widths, strict=True))
     return "  ".join(cell.ljust(width) if i in left else cell.rjust(width) for i, (cell, width) in pairs).rstrip()
 

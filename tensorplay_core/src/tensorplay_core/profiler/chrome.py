@@ -14,12 +14,16 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorplay_core.profiler.events import Event
 from tensorplay_core.profiler.memory import Memory
+
+if TYPE_CHECKING:
+    from tensorplay_core.profiler.session import profile
 
 Record = dict[str, Any]
 LANES = 1000
@@ -43,6 +47,39 @@ def write(
         Path(path).write_bytes(gzip.compress(text.encode(), mtime=0))
     else:
         Path(path).write_text(text, encoding="utf-8")
+
+
+def tensorboard_trace_handler(
+    dir_name: str | os.PathLike[str], worker_name: str | None = None, use_gzip: bool = False
+) -> Callable[[profile], None]:
+    """Returns what ``on_trace_ready`` of a profiler may be: it writes each cycle into a folder, as PyTorch names files.
+
+    Args:
+        dir_name: the folder, which is made if it is not there.
+        worker_name: how the files' names begin; the machine and the process when None.
+        use_gzip: whether the files are compressed.
+
+    Raises:
+        OSError: at a cycle's end, where the file cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> import tensorplay as tp
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> with tp.profiler.profile(on_trace_ready=tp.profiler.tensorboard_trace_handler(folder, "one")):
+        ...     y = tp.ones(2)
+        >>> [name.suffixes[-3:] for name in folder.iterdir()]
+        [['.pt', '.trace', '.json']]
+    """
+
+    def write_cycle(p: profile) -> None:
+        import platform  # here, because few programs need it
+
+        worker = f"{platform.node()}_{os.getpid()}" if worker_name is None else worker_name
+        Path(dir_name).mkdir(parents=True, exist_ok=True)
+        p.export_chrome_trace(Path(dir_name) / f"{worker}.{time.time_ns()}.pt.trace.json{'.gz' * use_gzip}")
+
+    return write_cycle
 
 
 def records(events: Sequence[Event], threads: Sequence[str], memory: Memory, now: float) -> Iterator[Record]:

@@ -1,13 +1,38 @@
-"""Which steps of a long program are recorded: a few, after some that warm up, as PyTorch's schedules say it."""
+"""What of a long program is recorded: a few steps, after some that warm up, as PyTorch's schedules say it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
 
-from tensorplay_core.errors import ValueRangeError, fix
+from tensorplay_core.dispatch import devices
+from tensorplay_core.errors import BackendError, DeviceUnavailable, ValueRangeError, fix
 
-__all__ = ["ProfilerAction", "schedule"]
+__all__ = ["ProfilerAction", "ProfilerActivity", "schedule", "supported_activities"]
+
+
+class ProfilerActivity(Enum):
+    """Whose work a program written for PyTorch wants to see; here the calls on all devices are recorded alike."""
+
+    CPU = 0
+    CUDA = 2
+    PrivateUse1 = 4
+
+
+def supported_activities() -> set[ProfilerActivity]:
+    """Returns the activities that there can be here: CUDA's where its device can be used, and those of all others.
+
+    Example:
+        >>> import tensorplay as tp
+        >>> tp.profiler.ProfilerActivity.CPU in tp.profiler.supported_activities()
+        True
+    """
+    found = {ProfilerActivity.CPU, ProfilerActivity.PrivateUse1}
+    try:
+        devices.entry("cuda")
+    except (DeviceUnavailable, BackendError):
+        return found
+    return found | {ProfilerActivity.CUDA}
 
 
 class ProfilerAction(Enum):

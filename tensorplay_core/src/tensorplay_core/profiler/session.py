@@ -8,30 +8,31 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from time import perf_counter
 from types import TracebackType
 from typing import Any, Self
 
 from tensorplay_core.dispatch import active
-from tensorplay_core.dispatch.context import STATE, Scope
+from tensorplay_core.dispatch.context import Scope, State
 from tensorplay_core.errors import ArgumentError, BackendError, fix
 from tensorplay_core.profiler import chrome, watching
 from tensorplay_core.profiler.averages import Averages
 from tensorplay_core.profiler.events import Event
 from tensorplay_core.profiler.memory import Memory
 from tensorplay_core.profiler.recording import Probe, recorded, thread_name
-from tensorplay_core.profiler.schedule import ProfilerAction, Schedule
-from tensorplay_core.profiler.watching import Entered
+from tensorplay_core.profiler.schedule import ProfilerAction, ProfilerActivity, Schedule
 
 _RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
 
-class profile:
+class profile(Scope):
     """Records every step of every call made in its block, in this thread and in contexts copied from it.
 
     Args:
+        activities: accepted as PyTorch does, and checked: members of :class:`ProfilerActivity`. Whatever they are, the
+            calls on all devices are recorded, with the times of the host; see ``synchronize``.
         record_shapes: also keep the shapes of the tensor arguments.
         profile_memory: also measure the memory of results: see :mod:`tensorplay_core.profiler.memory`.
         with_stack: also keep where the program has made each call.
@@ -63,8 +64,9 @@ class profile:
 
     def __init__(
         self,
-        record_shapes: bool = False,
+        activities: Iterable[ProfilerActivity] | None = None,
         *,
+        record_shapes: bool = False,
         profile_memory: bool = False,
         with_stack: bool = False,
         schedule: Schedule | None = None,
@@ -72,12 +74,27 @@ class profile:
         synchronize: bool = False,
         all_threads: bool = False,
     ) -> None:
+        if activities is not None:
+            _check_activities(activities)
+        flags = {
+            "record_shapes": record_shapes,
+            "profile_memory": profile_memory,
+            "with_stack": with_stack,
+            "synchronize": synchronize,
+            "all_threads": all_threads,
+        }
+        for name, flag in flags.items():
+            if not isinstance(flag, bool):
+                raise ArgumentError(
+                    f"profile: {name} is True or False, not {flag!r}" + fix("write bool(...) around it.")
+                )
         for name, function in (("schedule", schedule), ("on_trace_ready", on_trace_ready)):
             if function is not None and not callable(function):
                 raise ArgumentError(
                     f"profile: {name} is a function, not {function!r}"
                     + fix("pass tp.profiler.schedule(...), or a function of the profiler for on_trace_ready.")
                 )
+        super().__init__()
         self.record_shapes = record_shapes
         self.profile_memory = profile_memory
         self.with_stack = with_stack
@@ -93,24 +110,35 @@ class profile:
         self._schedule = schedule
         self._action = ProfilerAction.RECORD
         self._lock = threading.Lock()
-        self._entered = Entered()
         self._everywhere: list[Probe] = []
         self._block: ExitStack | None = None
 
+    def _enter(self, previous: State) -> State:
+        if self.all_threads or self._is_asked(previous.probe):
+            return previous.replace()
+        return previous.replace(probe=Probe(self, previous.probe))
+
+    def _is_asked(self, probe: Any) -> bool:
+        """Whether this profiler is among the probes of a context."""
+        while probe is not None and getattr(probe, "owner", None) is not self:
+            probe = getattr(probe, "outer", None)
+        return probe is not None
+
     def __enter__(self) -> Self:
-        """Starts recording; entered again, it goes on with the same events."""
-        action = self._planned()  # first, because it may raise
-        if self.all_threads:
+        """Starts recording; inside of its own block that changes nothing, and a block after it adds to the same events.
+
+        With a schedule, such a block begins with the step that comes next, and new events.
+        """
+        first = not self._entered
+        action = self._planned() if first else self._action  # first, because it may raise
+        if self.all_threads and first:
             probe = Probe(self, None)
             self._everywhere.append(probe)
             watching.watch_everywhere(True, probe)
-            scope = Scope()
-        else:
-            scope = Scope(probe=Probe(self, STATE.get().probe))
         watching.watch(True)
         active.watch_nodes(True, recorded)
-        self._entered.enter(scope)
-        if self._schedule is not None:
+        super().__enter__()
+        if self._schedule is not None and first:
             self._begin(action)
             self._open_step()
         return self
@@ -119,18 +147,40 @@ class profile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stops recording and restores the state, whatever was raised; then tells ``on_trace_ready``."""
+        last = len(self._entered) == 1
         try:
-            self._close_step(kind, error, trace)
+            if last:
+                self._close_step(kind, error, trace)
         finally:
-            self._entered.leave(kind, error, trace)
+            super().__exit__(kind, error, trace)
             active.watch_nodes(False, recorded)
             watching.watch(False)
-            if self._everywhere:
-                watching.watch_everywhere(False, self._everywhere.pop())
-            if not len(self._entered):
+            if last:
+                if self._everywhere:
+                    watching.watch_everywhere(False, self._everywhere.pop())
                 self.memory.stop()
-        if self.on_trace_ready is not None and self._action in _RECORDING and not len(self._entered):
+        if last and self.on_trace_ready is not None and self._action in _RECORDING:
             self.on_trace_ready(self)
+
+    def start(self) -> None:
+        """Begins what a ``with`` block begins, for a program that has none."""
+        self.__enter__()
+
+    def stop(self) -> None:
+        """Ends what :meth:`start` began.
+
+        Raises:
+            BackendError: the profiler is not open.
+        """
+        self._check_open("stop")
+        self.__exit__(None, None, None)
+
+    def _check_open(self, method: str) -> None:
+        if not self._entered:
+            raise BackendError(
+                f"profile.{method}: the profiler is not open"
+                + fix(f"call {method}() inside its with block, or after start().")
+            )
 
     # ------------------------------------------------------------------------------------------------------- the steps
 
@@ -140,15 +190,14 @@ class profile:
         Raises:
             BackendError: the profiler is not open.
         """
-        if not len(self._entered):
-            raise BackendError("profile.step: the profiler is not open" + fix("call step() inside its with block."))
+        self._check_open("step")
         self.step_num += 1
         if self._schedule is None:
             return
         self._close_step(None, None, None)
         before, action = self._action, self._planned()
         if before is ProfilerAction.RECORD_AND_SAVE:
-            self.recording = False
+            self.recording, self._action = False, ProfilerAction.NONE  # before it may raise
             if self.on_trace_ready is not None:
                 self.on_trace_ready(self)
         if before is not ProfilerAction.RECORD or action not in _RECORDING:
@@ -236,3 +285,18 @@ class profile:
 
     def __str__(self) -> str:
         return self.key_averages().table()
+
+
+def _check_activities(activities: Any) -> None:
+    """Refuses what is no iterable of activities.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+    given = list(activities) if isinstance(activities, Iterable) and not isinstance(activities, str) else [activities]
+    for one in given:
+        if not isinstance(one, ProfilerActivity):
+            raise ArgumentError(
+                f"profile: activities are members of ProfilerActivity, and {one!r} is none"
+                + fix("leave them away: all calls are recorded; everything else goes by name, as record_shapes=True.")
+            )

@@ -16,7 +16,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Protocol, Self
 
 from tensorplay_core.dispatch import fallbacks
-from tensorplay_core.dispatch.context import STATE, Scope
+from tensorplay_core.dispatch.context import Scope, State
 from tensorplay_core.dispatch.fallbacks import serving
 from tensorplay_core.dispatch.keys import BACKENDS, PAGE, DispatchKey, key_name
 from tensorplay_core.dispatch.operator import Operator
@@ -24,7 +24,6 @@ from tensorplay_core.dispatch.resolution import Step
 from tensorplay_core.errors import ArgumentError, fix
 from tensorplay_core.profiler import watching
 from tensorplay_core.profiler.events import kernel_label
-from tensorplay_core.profiler.watching import Entered
 from tensorplay_core.types.device import Device
 
 ITEMS = 6
@@ -41,6 +40,20 @@ class Stream(Protocol):
 
     def write(self, text: str, /) -> Any:
         """Writes a text."""
+
+
+def checked_stream(who: str, file: Stream | None) -> Stream | None:
+    """Returns a stream, or None.
+
+    Raises:
+        ArgumentError: nothing can be written to it.
+    """
+    if file is not None and not callable(getattr(file, "write", None)):
+        raise ArgumentError(
+            f"{who}: file must have a method write, and {type(file).__name__} has none"
+            + fix("pass an open file, io.StringIO(), sys.stdout, or nothing.")
+        )
+    return file
 
 
 class Tracer:
@@ -178,7 +191,7 @@ def described(value: Any, layer: bool = True) -> str:
 # ------------------------------------------------------------------------------------------------------------ the doors
 
 
-class trace:
+class trace(Scope):
     """Prints every step of every call made in its block, in this thread and in contexts copied from it.
 
     One line per step, and per node of a backward pass; what a step calls lies two spaces deeper. ``TENSORPLAY_TRACE=1``
@@ -201,26 +214,22 @@ class trace:
     """
 
     def __init__(self, file: Stream | None = None) -> None:
-        if file is not None and not callable(getattr(file, "write", None)):
-            raise ArgumentError(
-                f"trace: file must have a method write, and {type(file).__name__} has none"
-                + fix("pass an open file, io.StringIO(), or nothing for stderr.")
-            )
-        self.file = file
-        self._entered = Entered()
+        super().__init__()
+        self.file = checked_stream("trace", file)
+
+    def _enter(self, previous: State) -> State:
+        return previous.replace(probe=Tracer(self.file, previous.probe))
 
     def __enter__(self) -> Self:
         """Starts printing."""
-        outer = STATE.get().probe
         watching.watch(True)
-        self._entered.enter(Scope(probe=Tracer(self.file, outer)))
-        return self
+        return super().__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stops printing and restores the state, whatever was raised."""
-        self._entered.leave(kind, error, trace)
+        super().__exit__(kind, error, trace)
         watching.watch(False)
 
 

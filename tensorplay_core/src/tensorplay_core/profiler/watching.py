@@ -10,11 +10,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack
-from types import TracebackType
 from typing import Any
 
 from tensorplay_core.dispatch import active
-from tensorplay_core.dispatch.context import STATE, Scope
+from tensorplay_core.dispatch.context import STATE
 
 _switching = threading.RLock()
 _everywhere: tuple[Any, ...] = ()
@@ -113,36 +112,3 @@ def watch_everywhere(on: bool, probe: Any) -> None:
 def is_everywhere(probe: Any) -> bool:
     """Whether a probe is asked in the whole process."""
     return any(one is probe for one in _everywhere)
-
-
-# -------------------------------------------------------------------------------------------------------------- scopes
-
-
-class Entered:
-    """The scopes that one context manager has entered and not left: of each thread the last one is left first.
-
-    A block in a generator can be left by another thread than entered it, which closes the generator or frees it.
-    """
-
-    __slots__ = ("_lock", "_open")
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._open: list[tuple[int, Scope]] = []
-
-    def __len__(self) -> int:
-        return len(self._open)
-
-    def enter(self, scope: Scope) -> None:
-        """Enters a scope."""
-        scope.__enter__()
-        with self._lock:
-            self._open.append((threading.get_ident(), scope))
-
-    def leave(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Leaves the scope that this thread entered last, or where it entered none, the last of all."""
-        thread = threading.get_ident()
-        with self._lock:
-            own = [i for i, (owner, _) in enumerate(self._open) if owner == thread]
-            _, scope = self._open.pop(own[-1] if own else -1)
-        scope.__exit__(kind, error, trace)

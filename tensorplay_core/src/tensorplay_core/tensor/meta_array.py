@@ -73,9 +73,14 @@ class MetaArray:
         return f"MetaArray({self.shape}, {self.dtype.name}, strides={self.strides})"
 
 
-def no_data(what: str = "") -> NoDataError:
-    """Returns the error for whoever asks a meta tensor for its elements; ``what`` asks, for the message."""
+def no_data(what: str = "", fake: bool = False) -> NoDataError:
+    """Returns the error for whoever asks a meta tensor, or a fake one, for its elements; ``what`` asks."""
     head = f"{what}: " if what else ""
+    if fake:
+        return NoDataError(
+            f"{head}a fake tensor has no data, only a device, a shape, strides and a dtype"
+            + fix("make a real one outside of the FakeMode block, e.g. tp.zeros(x.shape), and fill it.")
+        )
     return NoDataError(
         f"{head}a meta tensor has no data, only a shape, strides and a dtype"
         + fix("make one that has, e.g. tp.zeros_like(x, device='cpu'), and fill it.")

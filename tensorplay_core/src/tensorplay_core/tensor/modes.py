@@ -10,47 +10,28 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from tensorplay_core.dispatch.context import STATE, Modes, Scope, State
-from tensorplay_core.profiler.watching import Entered
-
-
-class _Entry(Scope):
-    """The scope of one block of a mode."""
-
-    __slots__ = ("_place",)
-
-    def __init__(self, mode: Any, place: str) -> None:
-        super().__init__(mode=mode)
-        self._place = place
-
-    def _enter(self, previous: State) -> State:
-        modes: Any = previous.modes
-        return previous.replace(modes=modes._replace(**{self._place: (*getattr(modes, self._place), self._mode)}))
-
-    @property
-    def _mode(self) -> Any:
-        return self._changes["mode"]
+from tensorplay_core.dispatch.context import STATE, ModesScope, Scope
 
 
 class _Mode:
     """What the two kinds of modes share: they can be entered again, also by another thread."""
 
     _place = ""
-    _open: Entered | None = None
 
     def __enter__(self) -> Self:
         """Starts seeing calls; those of this context, until the end of the block."""
-        if self._open is None:  # a subclass need not call our __init__
-            self._open = Entered()
-        self._open.enter(_Entry(self, self._place))
+        block = ModesScope(**{self._place: (*getattr(STATE.get().modes, self._place), self)})
+        block.__enter__()
+        # One scope has the states of all blocks; here, because a subclass need not call our __init__. It does not refer
+        # to the mode, which would be a cycle.
+        vars(self).setdefault("_open", Scope())._entered.update(block._entered)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Restores what was there before."""
-        assert self._open is not None
-        self._open.leave(kind, error, trace)
+        vars(self)["_open"].__exit__(kind, error, trace)
 
 
 class TensorPlayMode(_Mode):
@@ -137,8 +118,3 @@ class DispatchMode(_Mode):
     def keeps(self, op: Any, keys: Any) -> bool:
         """Whether the handler is to see an implicit operator itself, rather than those that it decomposes into."""
         return False
-
-
-def current() -> Modes:
-    """Returns the modes that are open here."""
-    return STATE.get().modes

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from tensorplay_core.dispatch import active
-from tensorplay_core.dispatch.context import STATE, Scope, State
+from tensorplay_core.dispatch.context import STATE, ModesScope
 from tensorplay_core.errors import ArgumentError, fix
 from tensorplay_core.tensor.tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 HANDLER = "__tensorplay_function__"
+DISPATCH = "__tensorplay_dispatch__"
 UNASKED = object()
 """What :func:`ask` answers where nobody has a say."""
 
@@ -55,11 +56,17 @@ def overriding(args: Iterable[Any], kwargs: Mapping[str, Any] | None = None) -> 
     found: list[Any] = []
     for value in _values((*args, *kwargs.values()) if kwargs else args):
         cls = type(value)
-        if cls is Tensor or handler_of(cls) is None or any(type(other) is cls for other in found):
-            continue
+        if cls is not Tensor and handler_of(cls) is not None:
+            insert(found, value)
+    return found
+
+
+def insert(found: list[Any], value: Any) -> None:
+    """Adds what has a handler to what has one: one of each class, and a subclass before what it is derived from."""
+    cls = type(value)
+    if all(type(other) is not cls for other in found):
         place = next((i for i, other in enumerate(found) if issubclass(cls, type(other))), len(found))
         found.insert(place, value)
-    return found
 
 
 def _values(values: Iterable[Any]) -> Iterator[Any]:
@@ -108,7 +115,7 @@ def handle(
     kwargs = dict(kwargs) if kwargs else {}
     modes = STATE.get().modes
     for i in range(len(modes.functions) - 1, -1, -1):
-        with Scope(modes=modes._replace(functions=modes.functions[:i])):
+        with ModesScope(functions=modes.functions[:i]):
             answer = modes.functions[i].__tensorplay_function__(func, types, args, kwargs)
         if answer is not NotImplemented:
             return answer
@@ -137,7 +144,7 @@ def overridable(function: F) -> F:
                 return answer
         return function(*args, **kwargs)
 
-    return public  # type: ignore[return-value]
+    return cast(F, public)
 
 
 def seen_by_modes(function: F) -> F:
@@ -151,7 +158,7 @@ def seen_by_modes(function: F) -> F:
                 return answer
         return function(*args, **kwargs)
 
-    return public  # type: ignore[return-value]
+    return cast(F, public)
 
 
 def overridable_members(*names: str) -> Callable[[type], type]:
@@ -171,7 +178,7 @@ def overridable_members(*names: str) -> Callable[[type], type]:
     return decorate
 
 
-class DisableTensorPlayFunction(Scope):
+class DisableTensorPlayFunction(ModesScope):
     """A scope in which no handler of a public function is asked, neither a subclass's nor a mode's.
 
     Example:
@@ -188,20 +195,14 @@ class DisableTensorPlayFunction(Scope):
 
     def __init__(self) -> None:
         """Takes no arguments."""
-        super().__init__()
-
-    def _enter(self, previous: State) -> State:
-        return previous.replace(modes=previous.modes._replace(functions=(), plain=True, off=True))
+        super().__init__(functions=(), plain=True, off=True)
 
 
-class DisableTensorPlayFunctionSubclass(Scope):
+class DisableTensorPlayFunctionSubclass(ModesScope):
     """A scope in which the handlers of subclasses are not asked; those of modes are."""
 
     __slots__ = ()
 
     def __init__(self) -> None:
         """Takes no arguments."""
-        super().__init__()
-
-    def _enter(self, previous: State) -> State:
-        return previous.replace(modes=previous.modes._replace(plain=True))
+        super().__init__(plain=True)

@@ -198,7 +198,7 @@ class TensorBase:
             ArgumentError: its device has memory of its own, or none at all, as meta.
         """
         if self.is_meta:
-            raise NoArrayError(str(no_data("numpy")))
+            raise NoArrayError(str(no_data("numpy", self._type.wrapper == "fake")))
         if not force:
             if STATE.get().grad and self._node is not None:
                 raise AutogradError(

@@ -124,7 +124,7 @@ def test_wrong_usage_is_2(options, said, tmp_path):
 def test_no_script_and_no_device(tmp_path):
     assert bisect(script="nothing.py", cwd=tmp_path).returncode == 2
     done = run(TENSORPLAY, "bisect", str(HERE / "program.py"), "--device", "nowhere", cwd=tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 2, "as for everything that was mistyped; 1 would say that a kernel is wrong"
     assert "nowhere" in done.stderr
 
 
@@ -133,6 +133,36 @@ def test_a_script_that_fails_by_itself_is_2(tmp_path):
     done = run(TENSORPLAY, "bisect", "fails.py", "--device", "loopback", cwd=tmp_path)
     assert done.returncode == 2
     assert "raised ShapeError after" in done.stderr
+
+
+def test_a_report_says_too_that_the_script_has_failed(tmp_path):
+    (tmp_path / "fails.py").write_text(
+        f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
+        "import faults, tensorplay as tp\n"
+        "faults.plant('0-d')\n"
+        "tp.tensor(0.5).cos()\n"
+        "tp.ones(2) + tp.ones(3)\n"
+    )
+    done = run(TENSORPLAY, "bisect", "fails.py", "--device", "loopback", "--report", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "tp::cos.default" in done.stdout
+    assert "Traceback" in done.stderr and "fails.py raised ShapeError after" in done.stderr
+    assert "and 1 finding" in done.stderr
+
+
+def test_what_a_script_does_after_the_first_finding_is_not_compared(tmp_path):
+    (tmp_path / "cleans.py").write_text(
+        f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
+        "import faults, tensorplay as tp\n"
+        "faults.plant('0-d'); faults.plant('NaN')\n"
+        "try:\n"
+        "    tp.tensor(0.5).cos()\n"
+        "finally:\n"
+        "    tp.maximum(tp.tensor([tp.nan]), tp.tensor([1.0]))\n"
+    )
+    done = run(TENSORPLAY, "bisect", "cleans.py", "--device", "loopback", "--json", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert [one["operator"] for one in json.loads(done.stdout)["findings"]] == ["tp::cos"]
 
 
 def test_random_calls_are_not_compared_and_said(tmp_path):

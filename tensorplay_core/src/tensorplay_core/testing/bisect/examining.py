@@ -171,4 +171,5 @@ def _views(op: Operator, args: tuple[Any, ...], result: Any) -> Difference | Non
 
 def copies(device: Device, args: Any, kwargs: Any) -> tuple[Any, Any]:
     """Returns arguments with contiguous copies of their tensors on a device."""
-    return mapped((args, kwargs), lambda tensor: on(device, tensor, tensor.device.type))  # type: ignore[no-any-return]
+    made: tuple[Any, Any] = mapped((args, kwargs), lambda tensor: on(device, tensor, tensor.device.type))
+    return made

@@ -7,11 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tensorplay_core.errors import fix
 from tensorplay_core.ops.arguments import plan_of
 from tensorplay_core.profiler.events import kernel_label
 from tensorplay_core.testing.bisect.finding import Finding
-from tensorplay_core.testing.bisect.slices import Laid, descriptions, each
+from tensorplay_core.testing.bisect.slices import Laid, each
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import DType
 
@@ -114,6 +113,3 @@ def _imports(finding: Finding) -> list[str]:
         return [f"# The kernel was registered by the program itself, at {where}; do so here too."]
     folder = Path(file).parents[name.count(".")]
     return ["import sys", f"sys.path.insert(0, {str(folder)!r})", f"import {name}  # it registers the kernel"]
-
-
-__all__ = ["descriptions", "fix", "program", "write"]
