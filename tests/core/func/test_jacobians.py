@@ -97,7 +97,7 @@ def test_random_numbers_in_a_jacobian():
 @pytest.mark.parametrize("jacobian", [jacrev, jacfwd, hessian])
 def test_complex_tensors_are_refused(jacobian):
     z = tp.tensor([1 + 2j, 3 - 1j], dtype=tp.complex128)
-    with pytest.raises(tp.errors.AutogradError, match=r"(?s)must be real.*complex128.*fix: .*real and the imaginary part"):
+    with pytest.raises(tp.errors.AutogradError, match=r"(?s)must be real.*complex128.*fix: .*the imaginary part"):
         jacobian(lambda z: z * z)(z)
     with pytest.raises(tp.errors.AutogradError, match=r"(?s)must be real.*complex128"):
         jacobian(lambda x: x * tp.tensor(1j, dtype=tp.complex128))(tensor())
