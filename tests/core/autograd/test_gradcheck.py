@@ -109,6 +109,18 @@ def test_a_complex_gradient_whose_absolute_value_overflows_is_compared():
     assert tp.autograd.gradcheck(lambda a: a * complex(1.5e308, 1.5e308), z)
 
 
+def test_a_function_that_returns_another_number_of_elements_nearby_is_wrong_there():
+    x = leaf([1.0, 1.0, 2.0])
+    assert not tp.autograd.gradcheck(lambda a: a.unique(), x, raise_exception=False)
+    with pytest.raises(tp.AutogradError, match="the function has a kink or a jump here"):
+        tp.autograd.gradcheck(lambda a: a.unique(), x)
+    with pytest.raises(
+        tp.AutogradError, match="returns 1 elements a little beside this input, where element 1 is none"
+    ):
+        tp.autograd.gradcheck(lambda a: a[a > 0], leaf([1.0, 5e-7]))
+    assert tp.autograd.gradcheck(lambda a: a.unique(), leaf([1.0, 3.0, 2.0]))
+
+
 def test_empty_and_0d():
     assert tp.autograd.gradcheck(lambda a: a * a, leaf([]))
     assert tp.autograd.gradcheck(lambda a: a * a, leaf(2.0))

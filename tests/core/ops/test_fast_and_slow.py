@@ -93,7 +93,8 @@ def test_both_paths_agree(name, device):
         for sample in samples(op.functional or op, dtype=dtype):
             for mode_name, mode in MODES.items() if dtype == "float32" else (("gradients", nullcontext),):
                 grad = mode_name == "gradients"
-                outcome(op, sample, device, mode, grad)  # fills the slot; what follows may be fast
+                if op.fast:
+                    outcome(op, sample, device, mode, grad)  # fills the slot; what follows may be fast
                 fast = outcome(op, sample, device, mode, grad)
                 with tp.testing.force_slow_path():
                     slow = outcome(op, sample, device, mode, grad)

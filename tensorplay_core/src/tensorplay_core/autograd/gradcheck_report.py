@@ -119,7 +119,10 @@ def _causes(worst: Worst, point: Point, settings: Settings) -> list[str]:
     if x.dtype.itemsize < (16 if x.is_complex() else 8):
         wide = "complex128" if x.is_complex() else "float64"
         return [*causes, f"input {i} is {x.dtype.name}, and differences with eps={settings.eps:g} need {wide}"]
-    if worst.wanted != worst.wanted or size(worst.wanted) == math.inf:
+    undefined = worst.wanted != worst.wanted
+    if undefined and (missing := _missing(point, worst, settings)) is not None:
+        causes.append(missing)
+    elif undefined or size(worst.wanted) == math.inf:
         causes.append("the function is not finite near this input: check it elsewhere")
     elif (jump := _kink(point, worst, settings)) is not None:
         causes.append(jump)
@@ -139,17 +142,32 @@ def _repeats(point: Point, o: int) -> bool:
     return all(a == b or (a != a and b != b) for a, b in zip(first, second, strict=True))
 
 
-def _kink(point: Point, worst: Worst, settings: Settings) -> str | None:
-    """Returns what differences from either side say, where they disagree."""
-    o, j, i, k = worst.place
+def _beside(point: Point, worst: Worst, settings: Settings) -> list[list[Any]]:
+    """Returns the output's elements where the worst element of the input is a little less, and a little more."""
+    o, _, i, k = worst.place
     x = point.arguments[i].detach()
-    at = flat(x)
-    middle = flat(point.outputs()[o])[j]
-    sides = []
+    at, found = flat(x), []
     for sign in (-1, 1):
         moved = [value + sign * settings.eps * (n == k) for n, value in enumerate(at)]
-        sides.append((flat(point.outputs({i: tensor_of(moved, x)})[o])[j] - middle) / (sign * settings.eps))
-    left, right = sides
+        found.append(flat(point.outputs({i: tensor_of(moved, x)})[o]))
+    return found
+
+
+def _missing(point: Point, worst: Worst, settings: Settings) -> str | None:
+    """Returns that the worst element of the output is none beside this input, where that is so."""
+    j = worst.place[1]
+    short = next((side for side in _beside(point, worst, settings) if j >= len(side)), None)
+    if short is None:
+        return None
+    return f"the function returns {len(short)} elements a little beside this input, where element {j} is none"
+
+
+def _kink(point: Point, worst: Worst, settings: Settings) -> str | None:
+    """Returns what differences from either side say, where they disagree."""
+    o, j, _, _ = worst.place
+    middle = flat(point.outputs()[o])[j]
+    below, above = (side[j] for side in _beside(point, worst, settings))
+    left, right = (middle - below) / settings.eps, (above - middle) / settings.eps
     if size(left - right) <= 10 * (settings.atol + settings.rtol * max(size(left), size(right))):
         return None
     before, after = left + 0.0, right + 0.0  # no -0

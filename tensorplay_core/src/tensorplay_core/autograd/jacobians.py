@@ -6,7 +6,9 @@ library and the tensors that are checked are small.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from tensorplay_core.autograd.api import grad
@@ -88,13 +90,20 @@ def numeric(point: Point, i: int, eps: float, step: complex) -> list[Rows]:
             values[k] = value + sign * eps * step
             ends.append([flat(y) for y in point.outputs({i: tensor_of(values, x)})])
         values[k] = value
-        rows.append([[(a - b) / (2 * eps) for a, b in zip(*pair, strict=True)] for pair in zip(*ends, strict=True)])
+        pairs = [zip_longest(*pair, fillvalue=math.nan) for pair in zip(*ends, strict=True)]
+        rows.append([[(a - b) / (2 * eps) for a, b in pair] for pair in pairs])
     return [list(row) for row in zip(*rows, strict=True)]
 
 
 def by_output(rows: list[Rows], o: int, count: int) -> list[tuple[Any, ...]]:
-    """Returns the derivatives of each of the ``count`` elements of output ``o`` by all elements of the input."""
-    return list(zip(*rows[o], strict=True)) if rows else [()] * count
+    """Returns the derivatives of each of the ``count`` elements of output ``o`` by all elements of the input.
+
+    NaN stands for those of an element that is not there when the input is a little different, as after ``unique``.
+    """
+    if not rows:
+        return [()] * count
+    columns = list(zip_longest(*rows[o], fillvalue=math.nan))[:count]
+    return [*columns, *[(math.nan,) * len(rows[o])] * (count - len(columns))]
 
 
 def analytic(y: Tensor, xs: Sequence[Tensor], seed: complex) -> Iterator[tuple[Any, ...]]:

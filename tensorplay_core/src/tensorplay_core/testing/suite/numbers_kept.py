@@ -31,7 +31,8 @@ TRIES = 3
 def memory(subject: Subject) -> Iterator[Outcome]:
     """Calls each operator that takes a number with hundreds of different ones."""
     chosen = [op for op in operators().values() if names_of(op)]
-    checks: list[Check] = [partial(_keeps, subject, op, dtype) for dtype in DTYPES for op in chosen]
+    ready: set[str] = set()
+    checks: list[Check] = [partial(_keeps, subject, op, dtype, ready) for dtype in DTYPES for op in chosen]
     yield from of_device(subject, "memory", checks[: len(chosen) if subject.quick else None])
 
 
@@ -42,7 +43,8 @@ def names_of(op: Operator) -> list[str]:
     return names if takes_tensors and not plan_of(op).written else []
 
 
-def _keeps(subject: Subject, op: Operator, dtype: str) -> None:
+def _keeps(subject: Subject, op: Operator, dtype: str, ready: set[str]) -> None:
+    """Calls an operator with numbers that core has already; ``ready`` are the dtypes of which it has the first ones."""
     case = next((one for one in on_samples(subject, op, dtype, "memory") if one.tensors), None)
     if case is None or op.function is None:
         raise Skip
@@ -57,9 +59,11 @@ def _keeps(subject: Subject, op: Operator, dtype: str) -> None:
     for again in range(TRIES):
         first = 2 + again * ROUNDS * CALLS
         numbers = [(float if dtype == "float32" else int)(first + k) for k in range(ROUNDS * CALLS)]
-        x = subject.tp.ones(2, dtype=getattr(subject.tp, dtype), device=subject.device)
-        for number in numbers:  # now core, which keeps some thousands, has these, and what formulas make of them
-            _ = x + number, x + -number, x + 1 / number if dtype == "float32" else 0
+        if again or dtype not in ready:
+            x = subject.tp.ones(2, dtype=getattr(subject.tp, dtype), device=subject.device)
+            for number in numbers:  # now core, which keeps some thousands, has these, and what formulas make of them
+                _ = x + number, x + -number, x + 1 / number if dtype == "float32" else 0
+            ready.add(dtype)
         grown = _growth(op, given, case, numbers)
         if grown <= LEAST * CALLS * APART:
             return
@@ -79,6 +83,7 @@ def _growth(op: Operator, given: tuple[Any, ...], case: Case, numbers: list[Any]
     traced = tracemalloc.is_tracing()
     if not traced:
         tracemalloc.start()
+    frozen = gc.get_freeze_count()
     gc.freeze()  # a collection then looks at what the calls made, and not at all that was there before
     try:
         sizes = []
@@ -89,7 +94,8 @@ def _growth(op: Operator, given: tuple[Any, ...], case: Case, numbers: list[Any]
             gc.collect()
             sizes.append(tracemalloc.get_traced_memory()[0])
     finally:
-        gc.unfreeze()
+        if not frozen:  # else some of it is whoever froze it before
+            gc.unfreeze()
         if not traced:
             tracemalloc.stop()
     return min(late - early for early, late in zip(sizes[1:], sizes[1 + APART :], strict=False))
