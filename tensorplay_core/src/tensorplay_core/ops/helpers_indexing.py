@@ -43,7 +43,8 @@ def scatter_reduce_backward(
         return grad, src.new_zeros(src.shape)
     dim = normalize_dim("scatter_reduce", dim, self.ndim)
     if reduce == "prod" and not self.is_meta:  # its rounds are told from the data; its shapes are those of a sum
-        return _prod_backward(grad, self, dim, index, src, include_self)
+        backward = _prod_backward_by_slices if index._type.wraps else _prod_backward
+        return backward(grad, self, dim, index, src, include_self)
     if reduce in ("amax", "amin"):
         return _extreme_backward(grad, self, dim, index, src, include_self, result)
     if reduce == "mean":
@@ -103,3 +104,32 @@ def _prod_backward(
     if not include_self:
         kept = F.index_put(kept, [touched], kept.new_zeros(()))
     return kept.reshape(self.shape), beyond(gathered.reshape(index.shape), src.shape)
+
+
+def _prod_backward_by_slices(
+    grad: Tensor, self: Tensor, dim: int, index: Tensor, src: Tensor, include_self: bool
+) -> tuple[Tensor, Tensor]:
+    """Does the same for an index whose elements cannot be told, as that of a batch, in as many rounds as it is long.
+
+    A slice of an index along ``dim`` names no place twice.
+    """
+    if not self.ndim:
+        alone = (grad.reshape(1), self.reshape(1), dim, index.reshape(1), src.reshape(1), include_self)
+        kept, given = _prod_backward_by_slices(*alone)
+        return kept.reshape(()), given.reshape(src.shape)
+    used = within(src, index.shape)
+    steps = [(index.narrow(dim, k, 1), used.narrow(dim, k, 1)) for k in range(index.shape[dim])]
+    prefix, before = self if include_self else F.scatter(self, dim, index, 1), []
+    for where, values in steps:
+        own = F.gather(prefix, dim, where)
+        before.append(own)
+        prefix = F.scatter(prefix, dim, where, own * values)
+    suffix, parts = self.new_full(self.shape, 1), []
+    for (where, values), own in zip(reversed(steps), reversed(before), strict=True):
+        after = F.gather(suffix, dim, where)
+        parts.append(F.gather(grad, dim, where) * (own * after).conj())
+        suffix = F.scatter(suffix, dim, where, after * values)
+    kept = grad * suffix.conj()
+    if not include_self:
+        kept = F.scatter(kept, dim, index, 0)
+    return kept, beyond(F.cat(parts[::-1], dim), src.shape)
