@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import warnings
 from pathlib import Path
 
@@ -21,8 +22,8 @@ CREATION = {name for name, op in OPERATORS.items() if not any(a.type.is_tensor f
 BATCHABLE = sorted(OPERATORS.keys() - CREATION)
 LAYOUT = ("as_strided", "as_strided_scatter")
 """Operators that see how memory is laid out, which another in_dim changes."""
-FEW, SEVERAL, MOST = 1, 2, 5
-"""How many samples are tried where each costs several calls."""
+FEW, SEVERAL, MOST = (1, 2, 5) if os.environ.get("TENSORPLAY_TEST_SAMPLES") != "all" else (None, None, None)
+"""How many samples are tried where each costs several calls; every one with TENSORPLAY_TEST_SAMPLES=all (6 minutes)."""
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +60,7 @@ def cases(name, device="cpu"):
 
 
 @pytest.mark.parametrize("name", BATCHABLE)
-def test_results_are_those_of_a_loop(name):
+def test_results_are_those_of_a_loop(name, tally):
     for case in cases(name)[:MOST]:
         for how in looped.IN_DIMS[:1] if name in LAYOUT else looped.IN_DIMS:
             leaves, dims, alone = case.batched(how)
@@ -70,6 +71,7 @@ def test_results_are_those_of_a_loop(name):
                 continue
             wanted = in_loop(case, alone)
             assert looped.alike(batched(*map(copied, leaves)), wanted), (case.name, how)
+            tally["counts"]["vmap, calls"] += 1
 
 
 @pytest.mark.parametrize("name", [name for name in BATCHABLE if name not in LAYOUT])
@@ -85,7 +87,7 @@ def test_results_on_a_third_partys_device(name):
 
 
 @pytest.mark.parametrize("name", BATCHABLE)
-def test_vmap_of_vmap(name):
+def test_vmap_of_vmap(name, tally):
     for case in cases(name)[:SEVERAL]:
         leaves, dims, alone = case.batched("0")
         if case.is_refused(dims):
@@ -98,6 +100,7 @@ def test_vmap_of_vmap(name):
         found = tp.vmap(inner, in_dims=dims)(*twice)
         assert looped.alike(tree_map(lambda t: t[0], found), wanted), case.name
         assert looped.alike(tree_map(lambda t: t[1], found), wanted[::-1]), case.name
+        tally["counts"]["vmap of vmap, calls"] += 1
 
 
 def weighted(case, *leaves, bent=False):
@@ -122,7 +125,7 @@ def differentiable(name):
 
 
 @pytest.mark.parametrize("name", [name for name in BATCHABLE if differentiable(name)])
-def test_gradients_are_those_of_a_loop_whichever_comes_first(name):
+def test_gradients_are_those_of_a_loop_whichever_comes_first(name, tally):
     for case in cases(name)[:SEVERAL]:
         leaves, dims, alone = case.batched("0")
         places = tuple(i for i in case.tensors if leaves[i].dtype.is_inexact)
@@ -139,6 +142,7 @@ def test_gradients_are_those_of_a_loop_whichever_comes_first(name):
         assert looped.alike(samples, wanted, 1e-7), case.name
         whole = tp.func.grad(lambda *a, dims=dims, of=of: tp.vmap(of, in_dims=dims)(*a).sum(), places)
         assert looped.alike(whole(*map(copied, leaves)), wanted, 1e-7), case.name
+        tally["counts"]["vmap of grad and grad of vmap, calls of each"] += 1
 
 
 @pytest.mark.parametrize("name", [name for name in BATCHABLE if differentiable(name) and name not in LAYOUT])
