@@ -133,7 +133,8 @@ def loosened() -> Any:
 def unraising(xp: Any) -> Any:
     """Returns a module with the functions of array-api-strict, and a ``linalg`` that gives NaN instead of raising.
 
-    Of a matrix that has no inverse or no factor JAX says so by NaN, and by nothing else. It has no version of its own.
+    Of a matrix that has no inverse or no factor JAX says so by NaN, and by nothing else; and its Cholesky factor is
+    that of both triangles, of which each is half. It has no version of its own.
     """
     made, linalg = ModuleType(NARROW), ModuleType(f"{NARROW}.linalg")
     for target, source in ((made, xp), (linalg, xp.linalg)):
@@ -152,8 +153,12 @@ def unraising(xp: Any) -> Any:
 
         return called
 
-    for name in ("inv", "solve", "cholesky"):
-        setattr(linalg, name, one_by_one(getattr(xp.linalg, name)))
+    def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+        turned = xp.matrix_transpose(a)
+        return xp.linalg.cholesky((a + (xp.conj(turned) if "complex" in str(a.dtype) else turned)) / 2, upper=upper)
+
+    for name, function in (("inv", xp.linalg.inv), ("solve", xp.linalg.solve), ("cholesky", cholesky)):
+        setattr(linalg, name, one_by_one(function))
     made.linalg = linalg  # type: ignore[attr-defined]
     return made
 

@@ -7,6 +7,7 @@ equal elements are given as they are.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -49,6 +50,8 @@ def _element(make: Maker, number: int, i: int, j: int) -> Any:
 
 _POSITIVE = frozenset({"linalg_cholesky", "linalg_cholesky_ex", "logdet", "cholesky_solve", "cholesky_inverse"})
 _EQUAL = [[4.0, 1.0, 0.0], [1.0, 6.0, 1.0], [0.0, 1.0, 9.0]]
+_ONE_OF_TWO = [[[math.nan] * 2] * 2, [[4.0, 1.0], [2.0, 3.0]]]
+"""A batch whose first matrix has no inverse that is a number, which is no reason to refuse the second."""
 SQUARES: tuple[Shape, ...] = ((3, 3), (2, 2), (1, 1), (2, 2, 2), (2, 1, 3, 3), (0, 0), (0, 2, 2), (2, 0, 0))
 
 
@@ -87,6 +90,8 @@ def square(make: Maker) -> Iterator[Sample]:
             [[2.0, 1.0, 0.0], [0.0, 3.0, 0.0], [1.0, 0.0, 1.0]],
         ]
         yield make.sample("singular among others", _given(make, mixed), smooth=False)
+    if make.name in ("linalg_inv", "inverse"):
+        yield make.sample("nan in one of two", _given(make, _ONE_OF_TWO), smooth=False)
 
 
 def matrices(make: Maker) -> Iterator[Sample]:
@@ -170,6 +175,7 @@ def solve(make: Maker) -> Iterator[Sample]:
                 f"unitriangular right {upper}", matrix(make, (2, 2)), make.tensor((3, 2)), left=False, **more
             )
         return
+    yield make.sample("nan in one of two", _given(make, _ONE_OF_TWO), make.tensor((2, 1), argument="B"), smooth=False)
     for a, b in (((3, 3), (3,)), ((2, 2, 2), (2, 2)), ((0, 0), (0,)), ((2, 2, 2), (2,))):
         yield make.sample(f"vectors {a} {b}", matrix(make, a), make.tensor(b, argument="B"))
 

@@ -195,7 +195,7 @@ def transfers(subject: Subject) -> Iterator[Outcome]:
     checks: list[Check] = []
     for dtype in subject.dtypes:
         checks += [partial(_there_and_back, subject, dtype, layout) for layout in LAYOUTS]
-        checks += [partial(one, subject, dtype) for one in (_own_memory, _odd_shapes, _unfit)]
+        checks += [partial(one, subject, dtype) for one in (_own_memory, _odd_shapes, _buffers, _unfit)]
         checks += [partial(_casts, subject, dtype, other) for other in subject.dtypes]
     yield from of_device(subject, "transfers", checks)
 
@@ -268,6 +268,19 @@ def _odd_shapes(subject: Subject, dtype: str) -> None:
         if tuple(there.shape) != shape or tuple(there.cpu().shape) != shape:
             program = _program(subject, f"x = tp.ones({shape}, dtype=tp.{dtype})", "print(x.to(DEVICE).cpu().shape)")
             raise Finding(f"a {dtype} tensor of shape {shape} changes its shape on the way", program)
+
+
+def _buffers(subject: Subject, dtype: str) -> None:
+    """An array over somebody's bytes has the numbers that they spell; an optional method of the device."""
+    api = subject.api
+    if not api._implements("from_buffer"):
+        raise Skip
+    spelt = bits_of(Given((4, 6), numbers(subject, dtype), dtype).build(subject.tp, CPU)[0])
+    made = api.from_buffer(bytearray(spelt), api.dtypes[dtype], (4, 6))
+    found = api.to_host(made)
+    if api.dtype_name(made) != dtype or found.shape != (4, 6) or found.tobytes() != spelt:
+        what = f"from_buffer of the bytes of {dtype} numbers gives {api.dtype_name(made)} of shape {found.shape}"
+        raise Finding(f"{what}, or other numbers: {shown([*found.ravel().tolist()])}")
 
 
 def _unfit(subject: Subject, dtype: str) -> None:
