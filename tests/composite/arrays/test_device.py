@@ -83,6 +83,18 @@ def test_from_host_copies(device):
     np.testing.assert_array_equal(result, host)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_buffer_is_read_by_a_module_whose_dtypes_are_no_numpy_dtypes(name):
+    strict = pytest.importorskip("array_api_strict")
+    device = ArrayDevice(strict)
+    if name not in device.dtypes:
+        pytest.skip(f"array-api-strict has no {name}")
+    host = np.array([[1, 0], [0, 1]], name)
+    made = device.from_buffer(bytearray(host.tobytes()), device.dtypes[name], (2, 2))
+    assert device.dtype_name(made) == name
+    np.testing.assert_array_equal(device.to_host(made), host)
+
+
 def test_cast(device):
     z = np.array([1 + 2j])
     assert device.cast(z, np.dtype("float32")).tolist() == [1]

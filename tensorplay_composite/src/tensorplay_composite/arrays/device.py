@@ -145,7 +145,11 @@ class ArrayDevice(DeviceAPI):
         """Returns an array over the memory of a buffer, or over a copy where the module's arrays are no host memory."""
         import numpy
 
-        host = numpy.frombuffer(buffer, dtype=dtype).reshape(shape)
+        try:
+            host_dtype = numpy.dtype(dtype)
+        except TypeError:  # the dtypes of array-api-strict are objects of its own
+            host_dtype = numpy.dtype(self._names[dtype])
+        host = numpy.frombuffer(buffer, dtype=host_dtype).reshape(shape)
         return host if self.shares_memory_with_host else self.from_host(host, 0)
 
     def from_dlpack(self, lender: Any) -> Any:
