@@ -369,3 +369,28 @@ def test_the_gradient_of_a_number_divided_by_a_half() -> None:
     with tp.autocast("cpu", dtype=tp.float16):
         (3 / x).sum().backward()
     assert x.grad is not None and x.grad.dtype is tp.float16 and x.grad.tolist() == [-48.0]
+
+
+DOCUMENTED = {
+    "lower_precision_fp": "addmm addmv baddbmm bmm convolution linalg_multi_dot linear matmul mm mv prelu",
+    "fp32": "acos asin binary_cross_entropy_with_logits cdist cosh cosine_similarity cross_entropy cumprod cumsum exp "
+    "expm1 group_norm kl_div l1_loss layer_norm log log10 log1p log2 log_softmax margin_ranking_loss mse_loss nll_loss "
+    "norm normalize pow prod reciprocal rsqrt sinh smooth_l1_loss softmax softmin softplus sum tan triplet_margin_loss",
+    "promote": "addcdiv addcmul atan2 cross dot index_put scatter_add tensordot vdot",
+}
+"""The lists of PyTorch's page on ``torch.amp`` for devices with halves of their own, and ``vdot`` of its source."""
+
+
+@pytest.mark.parametrize(
+    ("name", "policy"), [(name, policy) for policy, names in DOCUMENTED.items() for name in names.split()]
+)
+def test_an_operator_of_pytorchs_lists_has_the_policy_that_they_give_it(name: str, policy: str) -> None:
+    found = {known for known, names in RULES.items() for one in names if one.partition(".")[0] == name}
+    assert found == {policy}
+
+
+def test_products_of_vectors_have_the_wider_dtype_and_prelu_the_regions(region: None) -> None:
+    x, w = tp.ones(3), half([1.0, 2.0, 3.0])
+    for call in (tp.dot, tp.vdot, tp.cross, tp.linalg.cross, lambda a, b: tp.tensordot(a, b, dims=1)):
+        assert call(x, w).dtype == tp.float32 and call(w, w).dtype == HALF and call(x, x).dtype == tp.float32
+    assert tp.nn.functional.prelu(x, tp.ones(1)).dtype == HALF

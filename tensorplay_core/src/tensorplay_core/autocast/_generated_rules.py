@@ -5,6 +5,7 @@ from __future__ import annotations
 
 RULES: dict[str, tuple[str, ...]] = {
     "lower_precision_fp": (
+        "prelu",
         "scaled_dot_product_attention",
         "convolution",
         "linalg_multi_dot",
@@ -12,12 +13,9 @@ RULES: dict[str, tuple[str, ...]] = {
         "mm",
         "bmm",
         "mv",
-        "dot",
-        "vdot",
         "addmm",
         "baddbmm",
         "addmv",
-        "tensordot",
         "einsum",
         "linear",
     ),
@@ -115,6 +113,11 @@ RULES: dict[str, tuple[str, ...]] = {
         "xlogy",
         "index_put",
         "scatter_add",
+        "dot",
+        "vdot",
+        "linalg_cross",
+        "cross",
+        "tensordot",
         "logical_and",
         "logical_or",
         "logical_xor",

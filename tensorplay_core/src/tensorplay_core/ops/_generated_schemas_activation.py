@@ -405,6 +405,7 @@ PRELU = operator(
     shape="prelu",
     promote="default",
     composite="implicit",
+    autocast="lower_precision_fp",
     tags=("core", "nn", "real"),
     promises={"Composite": "prelu"},
     fast=True,
