@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -24,7 +25,7 @@ CALLS, ROUNDS, APART = 25, 12, 6
 """After each of so many rounds of calls memory is measured, and compared with that of some rounds before."""
 LEAST = 32
 """Bytes per call: what remembers a number takes more."""
-TRIES = 3
+TRIES = 4
 """A pool of small blocks that is still filling up looks like a cache at first; it is full in the end."""
 
 
@@ -56,21 +57,35 @@ def _keeps(subject: Subject, op: Operator, dtype: str, ready: set[str]) -> None:
     except TensorPlayError:  # only some numbers mean anything to it
         raise Skip from None
     grown = 0
-    for again in range(TRIES):
-        first = 2 + again * ROUNDS * CALLS
-        numbers = [(float if dtype == "float32" else int)(first + k) for k in range(ROUNDS * CALLS)]
-        if again or dtype not in ready:
-            x = subject.tp.ones(2, dtype=getattr(subject.tp, dtype), device=subject.device)
-            for number in numbers:  # now core, which keeps some thousands, has these, and what formulas make of them
-                _ = x + number, x + -number, x + 1 / number if dtype == "float32" else 0
-            ready.add(dtype)
-        grown = _growth(op, given, case, numbers)
-        if grown <= LEAST * CALLS * APART:
-            return
+    with _traced():
+        for again in range(TRIES):
+            first = 2 + again * ROUNDS * CALLS
+            numbers = [(float if dtype == "float32" else int)(first + k) for k in range(ROUNDS * CALLS)]
+            if again or dtype not in ready:
+                x = subject.tp.ones(2, dtype=getattr(subject.tp, dtype), device=subject.device)
+                for number in numbers:  # now core, which keeps some thousands, has these, and what formulas make
+                    _ = x + number, x + -number, x + 1 / number if dtype == "float32" else 0
+                ready.add(dtype)
+            grown = _growth(op, given, case, numbers)
+            if grown <= LEAST * CALLS * APART:
+                return
     names = " and ".join(names_of(op))
     what = f"{op.display_name} in {dtype} keeps memory for every {names} that it was ever called with"
     more = f"{grown} bytes more after {CALLS * APART} calls, again and again"
     raise Finding(f"{what}: {more}", _program(subject, op, case))
+
+
+@contextmanager
+def _traced() -> Iterator[None]:
+    """Traces memory through all tries: what a pool had before the trace began looks like growth once it is replaced."""
+    already = tracemalloc.is_tracing()
+    if not already:
+        tracemalloc.start()
+    try:
+        yield
+    finally:
+        if not already:
+            tracemalloc.stop()
 
 
 def _growth(op: Operator, given: tuple[Any, ...], case: Case, numbers: list[Any]) -> int:
@@ -80,9 +95,6 @@ def _growth(op: Operator, given: tuple[Any, ...], case: Case, numbers: list[Any]
     pool of blocks that is filling up grows less and less.
     """
     assert op.function is not None
-    traced = tracemalloc.is_tracing()
-    if not traced:
-        tracemalloc.start()
     frozen = gc.get_freeze_count()
     gc.freeze()  # a collection then looks at what the calls made, and not at all that was there before
     try:
@@ -96,8 +108,6 @@ def _growth(op: Operator, given: tuple[Any, ...], case: Case, numbers: list[Any]
     finally:
         if not frozen:  # else some of it is whoever froze it before
             gc.unfreeze()
-        if not traced:
-            tracemalloc.stop()
     return min(late - early for early, late in zip(sizes[1:], sizes[1 + APART :], strict=False))
 
 
