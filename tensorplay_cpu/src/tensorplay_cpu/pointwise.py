@@ -29,6 +29,7 @@ def kernels(general: Kernels) -> Kernels:
     general_sigmoid, general_pow, general_sgn = general["sigmoid"], general["pow"], general["sgn"]
     single, double = np.dtype("float32"), np.dtype("float64")
     one = {dtype: np.ones((), dtype) for dtype in (single, double)}
+    lowest, least = {single: -87.0, double: -708.0}, np.minimum.reduce
 
     class Zeros(dict[Any, Any]):
         def __missing__(self, dtype: Any) -> Any:
@@ -60,6 +61,10 @@ def kernels(general: Kernels) -> Kernels:
         return logistic(self, dtype, None)
 
     def logistic(x: Any, dtype: Any, out: Any) -> Any:
+        if x.size > FEW and least(x, None) >= lowest[dtype]:  # exp(-x) is finite, and one pass less for each sign
+            e = negative(x, out)
+            add(exp(e, e), one[dtype], e)
+            return divide(one[dtype], e, e)
         e = absolute(x, out)
         e = negative(e, out) if e.ndim == 0 else negative(e, e)
         e = exp(e, out) if e.ndim == 0 else exp(e, e)

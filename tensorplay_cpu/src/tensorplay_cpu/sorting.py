@@ -15,6 +15,8 @@ from tensorplay_composite.arrays import Kernels, quietly
 
 SMALL = 256
 """Elements below which the general kernels are faster."""
+LONG, COLUMNS = 1 << 16, 8
+"""Elements of a row in which a few are looked for by columns, and how many columns there are for each of the few."""
 PLAIN = tuple(np.dtype(name) for name in ("float32", "float64", "int32", "int64"))
 """The dtypes of which NumPy finds the place of one element quickly."""
 
@@ -81,22 +83,54 @@ def kernels(general: Kernels) -> Kernels:
         """A few of many, by the value that the last of them has; None where it is not theirs alone, or is NaN."""
         rows = np.ascontiguousarray(np.moveaxis(self, dim, -1))
         size = rows.shape[-1]
-        place = size - k if largest else k - 1
-        last = np.partition(rows, place, -1)[..., place, None]
-        chosen = np.flatnonzero(rows >= last if largest else rows <= last)
-        count = rows.size // size
-        if chosen.size != k * count or (largest and np.isnan(last).any()):
-            return None
-        first = np.arange(0, rows.size, size)[:, None]
-        indices = chosen.reshape(count, k) - first
-        if indices.min() < 0 or indices.max() >= size:
-            return None
+        if size >= max(LONG, COLUMNS * COLUMNS * k):
+            chosen = [few_of_long(row, k, largest) for row in rows.reshape(-1, size)]
+            if any(one is None for one in chosen):
+                return None
+            indices = np.array(chosen)
+        else:
+            place = size - k if largest else k - 1
+            last = np.partition(rows, place, -1)[..., place, None]
+            found = np.flatnonzero(rows >= last if largest else rows <= last)
+            count = rows.size // size
+            if found.size != k * count or (largest and np.isnan(last).any()):
+                return None
+            indices = found.reshape(count, k) - np.arange(0, rows.size, size)[:, None]
+            if indices.min() < 0 or indices.max() >= size:
+                return None
         indices = indices.reshape(*rows.shape[:-1], k)
         values, order = general_sort(np.take_along_axis(rows, indices, -1), -1, largest)
         indices = np.take_along_axis(indices, order, -1)
         if dim in (-1, self.ndim - 1):
             return values, indices
         return np.ascontiguousarray(np.moveaxis(values, -1, dim)), np.ascontiguousarray(np.moveaxis(indices, -1, dim))
+
+    def few_of_long(row: Any, k: int, largest: bool) -> Any:
+        """The places of a few of very many, the first of equal ones; None where some are NaN.
+
+        A row is cut into columns. The k columns that reach furthest have k elements at least as far out as the last of
+        these columns' ends, so whatever is less far is none of the k; what is left is little.
+        """
+        columns = COLUMNS * k
+        height = row.size // columns
+        ends = (np.maximum if largest else np.minimum).reduce(row[: height * columns].reshape(height, columns))
+        if (ends != ends).any():
+            return None
+        beyond = np.greater if largest else np.less
+        last = kth(ends, k, largest)
+        places = np.flatnonzero(beyond(row, last))
+        if places.size >= k:  # then none that is just as far as the last of the ends is among them
+            values = row[places]
+            last = kth(values, k, largest)
+            places = places[beyond(values, last)]
+        if places.size < k:  # the first of those that are as far as the last one
+            equal = np.flatnonzero(row == last)[: k - places.size]
+            places = np.sort(np.concatenate((places, equal)))
+        return places
+
+    def kth(values: Any, k: int, largest: bool) -> Any:
+        place = values.size - k if largest else k - 1
+        return np.partition(values, place)[place]
 
     def topk(self: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Any, Any]:
         if not self.ndim or self.size < SMALL or not 0 < k < self.shape[dim]:

@@ -19,9 +19,9 @@ from tensorplay_core.dispatch.resolution import at_key, takes
 from tensorplay_core.dispatch.tensor_type import TensorType, Unresolved, unresolved
 from tensorplay_core.ops import kernels, typing_rules
 from tensorplay_core.ops.arguments import plan_of, tensors_in
+from tensorplay_core.ops.shapes import RULES, Shaped
 from tensorplay_core.tensor.tensor import Tensor, wrap
-from tensorplay_core.tensor.version import version_of
-from tensorplay_core.tensor.views import relate, restrict
+from tensorplay_core.tensor.views import restrict, share_several
 from tensorplay_core.types.dtype import by_name
 from tensorplay_core.types.promotion import NOT_PROMOTED
 
@@ -267,20 +267,22 @@ def _restricting(kernel: Kernel) -> Kernel:
 
 def _taking_views(op: Operator, kernel: Kernel) -> Kernel:
     """Returns what takes several views of a tensor at once, by a kernel that gives their arrays."""
+    assert op.shape is not None
+    rule, name = RULES[op.shape], op.display_name
 
     def taking_views(base: Tensor, *args: Any) -> tuple[Tensor, ...]:
         type = base._type
-        kernels.expected_shape(op, (base, *args), {})  # what it refuses, a kernel that slices may take
+        array = base._array
+        rule(name, Shaped(tuple(array.shape), type.dtype), *args)  # what it refuses, a kernel that slices may take
         parts = []
-        for array in kernel(base._array, *args):
+        for part in kernel(array, *args):
             y = Tensor()
-            y._array = array
+            y._array = part
             y._type = type
             y._edge = None
-            y._version = version_of(base)
-            relate(base, y, op, args, several=True)
             parts.append(y)
         result = tuple(parts)
+        share_several(base, result, op, args)
         if base._edge is not None and (not active.grad_off or STATE.get().grad):
             op.node.record(result, base, *args)
         return result

@@ -75,6 +75,20 @@ def share(base: TensorBase, view: TensorBase, op: Operator, *args: Any) -> None:
         prune(cell)
 
 
+def share_several(base: TensorBase, views: tuple[TensorBase, ...], op: Operator, args: tuple[Any, ...]) -> None:
+    """Makes new tensors, the results of one call, views of another; they know alike where they come from."""
+    cell, state = version_of(base), STATE.get()
+    how = Taken(base, op, args, _NOTHING, SEVERAL if state.grad else INFERENCE if state.inference else NO_GRAD)
+    live = cell[LIVE] or extend(cell)
+    cell[RESTRICTED] = True
+    for view in views:
+        view._version = cell
+        view._view = how
+    live.extend(map(ref, views))
+    if len(live) > cell[LIMIT]:
+        prune(cell)
+
+
 def share_if_aliased(base: TensorBase, result: TensorBase, op: Operator, *args: Any) -> None:
     """Makes a result a view where it is one: an operator such as ``reshape`` copies where it must.
 
