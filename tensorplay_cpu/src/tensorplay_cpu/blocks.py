@@ -37,6 +37,11 @@ def in_blocks(
         limit: how many elements a block has at most; BLOCK where it is None.
     """
     shape = arrays[0].shape
+    limit = BLOCK if limit is None else limit
+    if 0 < arrays[0].size <= limit and shape and all(a.shape == shape and a.flags.c_contiguous for a in arrays):
+        whole = tuple([np.empty(shape, dtype) for dtype in returned])
+        function(*arrays, *constants, *[np.empty(shape, dtype) for dtype in registers], *whole)
+        return whole
     if any(a.shape != shape for a in arrays):
         shape = broadcast_shapes("", *[a.shape for a in arrays])
     inputs = [a.reshape(()) if a.size == 1 else np.broadcast_to(a, shape) if a.shape != shape else a for a in arrays]
@@ -51,7 +56,7 @@ def in_blocks(
     if all(a.ndim == 0 or a.flags.c_contiguous for a in inputs):
         inputs = [a.reshape(-1) if a.ndim else a for a in inputs]
         outs = [r.reshape(-1) for r in results]
-    _fill(function, inputs, constants, registers, outs, BLOCK if limit is None else limit)
+    _fill(function, inputs, constants, registers, outs, limit)
     return tuple(results if back is None else [r.transpose(back) for r in results])
 
 
