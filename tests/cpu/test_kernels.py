@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 
@@ -64,6 +65,32 @@ def test_agrees_with_the_general_kernels(dtype, layout):
     same("matmul", x[:3, :3], x[:3, :3])
     index = np.array([0, 2, 2, -1])
     same("index_backward", x[index], x.shape, [index])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("reach", [20.0, 80.0, 800.0], ids=str)
+def test_sigmoid_and_gelu_of_a_block_are_right_out_to_where_they_end(dtype, reach):
+    """The reference is Python's own ``math``; a block takes another way where some number is far out."""
+    x = np.linspace(-reach, reach, 2001).astype(dtype)
+    numbers = x.astype("float64").tolist()
+    tiny, step = np.finfo(dtype).tiny, np.finfo(dtype).eps
+    logistic = [1 / (1 + math.exp(-v)) if v > 0 else math.exp(v) / (1 + math.exp(v)) for v in numbers]
+    np.testing.assert_allclose(CPU["sigmoid"](x), logistic, rtol=4 * step, atol=tiny * step)
+    normal = [v * math.erfc(-v / math.sqrt(2)) / 2 if v > -38 else -0.0 for v in numbers]
+    # The exponent is half a square, so a rounding of x is worth its square of the result.
+    wrong = np.abs(CPU["gelu"](x) - np.array(normal))
+    assert (wrong <= (8 + np.minimum(np.square(x.astype("float64")), 1600)) * step * np.abs(normal) + tiny).all()
+
+
+def test_infinities_and_nan_in_a_block_leave_the_others_alone():
+    x = np.linspace(-4, 4, 1000, dtype="float32")
+    wild = x.copy()
+    wild[[3, 500, 900]] = np.inf, -np.inf, np.nan
+    for name, ends in (("sigmoid", [1, 0, np.nan]), ("gelu", [np.inf, 0, np.nan])):
+        found, plain = CPU[name](wild), CPU[name](x)
+        np.testing.assert_array_equal(found[[3, 500, 900]], ends)
+        others = np.isfinite(wild)
+        np.testing.assert_allclose(found[others], plain[others], rtol=1e-6)
 
 
 def test_importing_the_distribution_imports_no_numpy():

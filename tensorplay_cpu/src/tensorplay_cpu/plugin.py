@@ -10,6 +10,7 @@ from typing import Any
 from tensorplay_core.plugins import Availability, DeviceAPI, hookimpl, library_impl
 from tensorplay_cpu.kernels import DEVICE, cpu_kernels
 from tensorplay_cpu.math import emitter
+from tensorplay_cpu.memory import keep_memory
 
 
 @library_impl("CPU", "ArraysCPU")
@@ -29,4 +30,5 @@ def tensorplay_probe() -> Availability:
 @hookimpl
 def tensorplay_device() -> DeviceAPI:
     """Returns the device that owns NumPy's arrays."""
+    keep_memory()
     return DEVICE

@@ -196,3 +196,45 @@ def test_whole_numbers_that_the_dtype_cannot_hold_are_refused_whether_it_was_ask
     assert tp.arange(256, dtype=tp.uint8).tolist() == [*range(256)]
     assert tp.arange(2**63 - 1, 2**63).tolist() == [2**63 - 1]
     assert tp.arange(0, 3e9, 1e9, dtype=tp.int32).tolist() == [0, 10**9, 2 * 10**9]
+
+
+@pytest.mark.parametrize("operator", ["add", "sub", "add_", "sub_"])
+@pytest.mark.parametrize(
+    ("dtype", "alpha"),
+    [("float64", 2.5), ("float64", -3), ("float16", 0.3), ("complex64", 0.5), ("int64", 3), ("int32", 2)],
+)
+def test_alpha_multiplies_the_second_operand_on_the_fast_path_as_on_the_slow_one(dtype, alpha, operator):
+    kind = np.dtype(dtype)
+    a, b = np.array([[1, 2], [3, 4]], kind), np.array([[5, -6], [7, 8]], kind)
+    right = a + (1 if "add" in operator else -1) * (b * np.array(alpha).astype(kind))
+    for _ in range(3):
+        x, y = tp.from_numpy(a.copy()), tp.from_numpy(b.copy())
+        result = getattr(x, operator)(y, alpha=alpha)
+        assert result.numpy().dtype == kind and result.tolist() == right.tolist()
+        assert x.tolist() == (right if operator.endswith("_") else a).tolist() and y.tolist() == b.tolist()
+    with force_slow_path():
+        slow = getattr(tp.from_numpy(a.copy()), operator)(tp.from_numpy(b), alpha=alpha)
+    assert slow.tolist() == right.tolist()
+
+
+@pytest.mark.parametrize("alpha", [2.5, 1j])
+def test_an_alpha_of_another_kind_than_the_tensors_is_refused_whatever_came_before(alpha):
+    x = tp.tensor([1, 2])
+    for _ in range(2):
+        x.add_(x, alpha=1)
+        before = x.tolist()
+        with pytest.raises(ValueRangeError, match="take an alpha of their own kind"):
+            x.add_(x, alpha=alpha)
+        assert x.tolist() == before
+
+
+def test_what_is_recorded_knows_of_alpha():
+    x, y = tp.ones(2, requires_grad=True), tp.ones(2, requires_grad=True)
+    for _ in range(2):
+        z = tp.add(x, y, alpha=3.0)
+        assert z.grad_fn.name == "AddBackward"
+        assert [g.tolist() for g in tp.autograd.grad(z.sum(), (x, y))] == [[1, 1], [3, 3]]
+    with tp.no_grad():
+        assert tp.sub(x, y, alpha=3.0).tolist() == [-2, -2]
+        y.sub_(x, alpha=0.5)
+    assert y.tolist() == [0.5, 0.5] and y.requires_grad
