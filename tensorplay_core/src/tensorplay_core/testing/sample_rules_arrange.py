@@ -288,6 +288,9 @@ def scatter_reduce(make: Maker) -> Iterator[Sample]:
         yield make.sample(
             f"{reduce} zeros", make.tensor((3,)), 0, make.integers([0, 0, 0, 1]), zeros, reduce, smooth=reduce == "prod"
         )
+        own = make.tensor((3,), fill=_distinct(make, reduce, 3, 0.25))
+        one = make.tensor((), argument="src", fill=_distinct(make, reduce, 1))
+        yield make.sample(f"{reduce} 0-d source", own, 0, make.integers([1]), one, reduce)
         source = make.tensor((2, 2), "strided", argument="src", fill=_distinct(make, reduce, 4))
         own = make.tensor((4, 3), "strided", fill=_distinct(make, reduce, 12, 0.25))
         yield make.sample(f"{reduce} strided", own, 1, make.integers([[2, 0], [1, 1]]), source, reduce)

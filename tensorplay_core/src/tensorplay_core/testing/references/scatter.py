@@ -77,6 +77,8 @@ def gather(self: Array, dim: int, index: Array) -> Array:
 def _sources(index: Array, src: Any, dtype: str) -> list[Any]:
     if not isinstance(src, Array):
         return round_to([src], dtype) * len(index.data)
+    if not src.shape:  # as one element of one dim
+        return src.data * len(index.data)
     strides = strides_of(src.shape)
     found = itertools.product(*map(range, index.shape))
     return [src.data[sum(i * step for i, step in zip(own, strides, strict=True))] for own in found]

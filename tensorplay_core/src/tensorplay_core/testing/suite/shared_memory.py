@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from tensorplay_core.errors import TensorPlayError
-from tensorplay_core.testing.suite.calls import REFUSALS, bits_of
+from tensorplay_core.testing.suite.calls import REFUSALS, Skip, bits_of
 from tensorplay_core.testing.suite.device_checks import of_device
 from tensorplay_core.testing.suite.outcome import Finding, Outcome
 from tensorplay_core.testing.suite.subject import Subject
@@ -62,6 +62,13 @@ STRIDED_REFUSED = (
 REFUSED = ("x[:1].expand(3).add_(1)", "x.expand(2, 6).copy_(x)", "x.reshape(2, 3)[:, :1].expand(2, 3).zero_()")
 """Writes to memory that several elements share."""
 
+FROZEN = (
+    "x[1:3]", "x.reshape(2, 3)[:, 1]", "x.reshape(2, 3).transpose(0, 1)", "x.reshape(2, 3).diagonal()",
+    "x.unfold(0, 2, 1)", "x.as_strided((2, 2), (1, 1))", "x.unsqueeze(0).squeeze(0)", "x.expand(2, 6)",
+    "x.unbind()[0]", "x.split(2)[1]",
+)  # fmt: skip
+"""Views of a tensor whose array may not be written to, as the numbers that core keeps for all calls."""
+
 
 def views(subject: Subject) -> Iterator[Outcome]:
     """Writes through views, in float32."""
@@ -71,6 +78,7 @@ def views(subject: Subject) -> Iterator[Outcome]:
         partial(_written, subject, *one) for one in WRITES + STRIDED * strided + HOST * host
     ]
     checks += [partial(_refused, subject, one) for one in REFUSED + STRIDED_REFUSED * strided]
+    checks += [partial(_frozen, subject, one) for one in FROZEN[: len(FROZEN) * strided]]
     yield from of_device(subject, "views", checks)
 
 
@@ -90,6 +98,18 @@ def _written(subject: Subject, what: str, name: str, right: list[Any]) -> None:
     found = names[name].tolist()
     if found != right:
         raise Finding(f"after x = 0 … 5; {what}, {name} is {found}, and {right} is right", program)
+
+
+def _frozen(subject: Subject, what: str) -> None:
+    x = subject.tp.arange(6.0, device=subject.device)
+    subject.api.freeze(x._array)
+    if getattr(getattr(x._array, "flags", None), "writeable", True):
+        raise Skip
+    view = eval(what, {"x": x})._array
+    if view.flags.writeable and subject.api.may_alias(x._array, view):
+        raise Finding(
+            f"{what} can be written to, and what it is a view of cannot", _program(subject, f"y = {what}", "y")
+        )
 
 
 def _refused(subject: Subject, what: str) -> None:
