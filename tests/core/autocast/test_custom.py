@@ -68,8 +68,8 @@ def test_outside_a_region_and_for_float64_nothing_is_cast() -> None:
 
 
 def test_what_is_wrong() -> None:
-    with pytest.raises(tp.AutocastError, match="custom_fwd: there is no device type 'nowhere'"):
-        tp.amp.custom_fwd(device_type="nowhere")
+    with pytest.raises(tp.AutocastError, match="custom_fwd: there is no device type 'unheardof'"):
+        tp.amp.custom_fwd(device_type="unheardof")
     with pytest.raises(tp.ArgumentError, match="custom_fwd: cast_inputs is a floating dtype, not"):
         tp.amp.custom_fwd(device_type="cpu", cast_inputs=tp.int64)
 

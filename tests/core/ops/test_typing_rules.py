@@ -203,7 +203,7 @@ def test_whole_numbers_that_the_dtype_cannot_hold_are_refused_whether_it_was_ask
     ("dtype", "alpha"),
     [("float64", 2.5), ("float64", -3), ("float16", 0.3), ("complex64", 0.5), ("int64", 3), ("int32", 2)],
 )
-def test_alpha_multiplies_the_second_operand_on_the_fast_path_as_on_the_slow_one(dtype, alpha, operator):
+def test_alpha_multiplies_the_second_operand_whatever_came_before(dtype, alpha, operator):
     kind = np.dtype(dtype)
     a, b = np.array([[1, 2], [3, 4]], kind), np.array([[5, -6], [7, 8]], kind)
     right = a + (1 if "add" in operator else -1) * (b * np.array(alpha).astype(kind))

@@ -210,7 +210,7 @@ def _move(
         for running, new in ((running_mean, mean), (running_var, var * (count / max(count - 1, 1)))):
             if running is not None:
                 value = new.detach().reshape((-1, running.shape[0])).mean(0).to(running.dtype)
-                running.mul_(1 - momentum).add_(value, alpha=momentum)
+                running.copy_(running * (1 - momentum) + value * momentum)
 
 
 def _by_statistics(

@@ -48,7 +48,7 @@ from tensorplay_core.ops._generated_schemas_pointwise import (
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
 from tensorplay_core.ops.overload_set import OverloadSet
-from tensorplay_core.ops.typing_rules import scalar_like, scaled
+from tensorplay_core.ops.typing_rules import scalar_like
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import version_of
 
@@ -76,8 +76,6 @@ def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
     """
     if other.__class__ is not Tensor:
         other = scalar_like(input, other)
-    if alpha != 1:
-        other, alpha = scaled(input, other, alpha)
     try:
         t = input._type
         if t is other._type and alpha == 1 and out is None and not active.special:
@@ -129,8 +127,6 @@ def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
     """
     if other.__class__ is not Tensor:
         other = scalar_like(input, other)
-    if alpha != 1:
-        other, alpha = scaled(input, other, alpha)
     try:
         t = input._type
         if t is other._type and alpha == 1 and out is None and not active.special:

@@ -36,7 +36,7 @@ from tensorplay_core.ops._generated_schemas_pointwise import (
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
 from tensorplay_core.ops.overload_set import OverloadSet
-from tensorplay_core.ops.typing_rules import scalar_like, scaled
+from tensorplay_core.ops.typing_rules import scalar_like
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import is_viewed
 
@@ -49,8 +49,6 @@ def add_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """
     if other.__class__ is not Tensor:
         other = scalar_like(input, other)
-    if alpha != 1:
-        other, alpha = scaled(input, other, alpha)
     try:
         t = input._type
         v = input._version
@@ -80,8 +78,6 @@ def sub_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """
     if other.__class__ is not Tensor:
         other = scalar_like(input, other)
-    if alpha != 1:
-        other, alpha = scaled(input, other, alpha)
     try:
         t = input._type
         v = input._version

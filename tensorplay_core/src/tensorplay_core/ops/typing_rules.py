@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import ceil, inf, isfinite
 from typing import Any
 
-from tensorplay_core.dispatch import active, devices
+from tensorplay_core.dispatch import devices
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.integers import default_integer
 from tensorplay_core.dispatch.operator import Operator
@@ -270,18 +270,3 @@ def scalar_like(tensor: Any, value: Any) -> Any:
         except AttributeError:  # the other operand is a number too
             pass
     return value
-
-
-def scaled(tensor: Any, other: Any, alpha: Any) -> tuple[Any, Any]:
-    """Returns ``alpha * other`` and 1 for a call that nothing records or watches, so that the rest of it is fast.
-
-    Whoever needs to know of ``alpha``, a node or a mode, and whoever has to refuse it gets both as they were.
-    """
-    if other.__class__ is not Tensor or tensor.__class__ is not Tensor or active.special:
-        return other, alpha
-    type, kind = tensor._type, alpha.__class__
-    fits = type is type.float_type if kind is float else kind is int and type is type.sum_type
-    unrecorded = (tensor._edge is None and other._edge is None) or (active.grad_off and not STATE.get().grad)
-    if type is other._type and fits and unrecorded:
-        return other * alpha, 1
-    return other, alpha

@@ -27,8 +27,6 @@ RESULT_TYPES = {
 }
 _NUMBERS = f"({', '.join(one.__name__ for one in PLAIN_NUMBERS)})"
 _CLASSES = {BaseType.BOOL: "bool", BaseType.INT: "int", BaseType.STR: "str"}
-SCALED = ("add", "sub")
-"""Operators of ``alpha * other``."""
 CONSTANTS = ("None", "True", "False")
 """Defaults of which there is one, so that identity is the question."""
 
@@ -51,7 +49,7 @@ def fast_body(
     typed = promoted(function) or tuple(tensors)
     first = names[typed[0].name] if listed is None or typed else f"{names[listed.name]}[0]"
     derivative = context.derivative(function)
-    body = [*scalar_lines(function, names), *(scaled_lines(function, names) if keywords else [])]
+    body = scalar_lines(function, names)
     body += [
         "try:",
         f"    t = {first}._type",
@@ -160,17 +158,6 @@ def scalar_lines(function: NativeFunction, names: Mapping[str, str]) -> list[str
             f"    {names[number.name]} = scalar_like({names[beside.name]}, {names[number.name]})",
         ]
     return lines
-
-
-def scaled_lines(function: NativeFunction, names: Mapping[str, str]) -> list[str]:
-    """Returns the statements that multiply an operand by ``alpha`` beforehand, where that is all it would come to."""
-    if function.base_name.removesuffix("_") not in SCALED:
-        return []
-    other = names["other"]
-    return [
-        f"if {names['alpha']} != 1:",
-        f"    {other}, {names['alpha']} = scaled({names['self']}, {other}, {names['alpha']})",
-    ]
 
 
 def _conditions(

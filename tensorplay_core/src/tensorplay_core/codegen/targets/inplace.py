@@ -22,15 +22,7 @@ from tensorplay_core.codegen.signatures import (
     takes_numbers,
 )
 from tensorplay_core.codegen.targets.choosing import Overload, choosing, own_functions
-from tensorplay_core.codegen.targets.fast_path import (
-    CONSTANTS,
-    condition,
-    plain,
-    return_lines,
-    scalar_lines,
-    scaled_lines,
-    slow_call,
-)
+from tensorplay_core.codegen.targets.fast_path import CONSTANTS, condition, plain, return_lines, scalar_lines, slow_call
 from tensorplay_core.codegen.targets.functional import Module
 
 NAME = "inplace"
@@ -134,7 +126,6 @@ def _fast(context: CodegenContext, member: Member, names: Mapping[str, str]) -> 
     slot = context.slot_name(function, inplace=True)
     return [
         *scalar_lines(function, names),
-        *scaled_lines(function, names),
         "try:",
         f"    t = {target}._type",
         f"    v = {target}._version",

@@ -267,6 +267,8 @@ def refuses(judge: Judge, case: Case) -> None:
             result = judge.op.function(*made.args, **made.kwargs)
         except TensorPlayError as error:
             judge.calls += 1
+            if type(error).__name__ == "KernelError":
+                judge.wrong(case, f"is reported as a failure of the kernel: {error}")
             said = SAID.get(case.name)
             if said and not any(all(re.search(rf"\b{n}\b", str(error)) for n in numbers) for numbers in said):
                 what = "both the index and the size of its dim" if case.name == FAR else "which item it is"
