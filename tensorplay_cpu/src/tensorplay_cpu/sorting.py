@@ -113,8 +113,9 @@ def kernels(general: Kernels) -> Kernels:
         """
         columns = COLUMNS * k
         height = row.size // columns
-        ends = (np.maximum if largest else np.minimum).reduce(row[: height * columns].reshape(height, columns))
-        if (ends != ends).any():
+        whole, rest = row[: height * columns], row[height * columns :]
+        ends = (np.maximum if largest else np.minimum).reduce(whole.reshape(height, columns))
+        if (ends != ends).any() or (rest != rest).any():
             return None
         beyond = np.greater if largest else np.less
         last = kth(ends, k, largest)
