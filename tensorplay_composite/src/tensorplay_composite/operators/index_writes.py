@@ -11,7 +11,9 @@ from typing import Any
 
 from tensorplay_core.errors import DimError, DTypeError, ShapeError, fix
 from tensorplay_core.ops import _generated_functional as F
+from tensorplay_core.ops._generated_schemas_indexing import INDEX_PUT_
 from tensorplay_core.ops.combining import combine, flat_places, occurrences
+from tensorplay_core.ops.direct import written
 from tensorplay_core.ops.shape_checks import Shaped, broadcast_shapes, normalize_dim
 from tensorplay_core.ops.shapes_scatter import check_integers, check_scatter
 from tensorplay_core.tensor.tensor import Tensor
@@ -63,7 +65,7 @@ def index_add(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: A
 def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
     """Slices added in place."""
     target, key, values = _along("index_add_", self, dim, index, source)
-    target.index_put_(key, _scaled("index_add_", values, alpha), True)
+    _put(target, key, _scaled("index_add_", values, alpha), True)
     return self
 
 
@@ -84,8 +86,16 @@ def index_copy(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
 def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, op: str = "index_copy_") -> Tensor:
     """Slices replaced in place."""
     target, key, values = _along(op, self, dim, index, source)
-    target.index_put_(key, values)
+    _put(target, key, values, False)
     return self
+
+
+def _put(target: Tensor, key: Key, values: Tensor, accumulate: bool) -> None:
+    """``target.index_put_``, by its kernel at once where no layer would see the call."""
+    near = all(one is None or one.device == target.device for one in key)
+    arrays = [None if one is None else one._array for one in key]
+    if not near or not written(INDEX_PUT_, target, values, arrays, values._array, accumulate):
+        target.index_put_(key, values, accumulate)
 
 
 def _along(op: str, self: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[Tensor, Key, Tensor]:

@@ -13,6 +13,7 @@ from tensorplay_core.autograd.fitting import sum_to_shape
 from tensorplay_core.autograd.modes import no_grad
 from tensorplay_core.errors import DTypeError, ShapeError, ValueRangeError, fix
 from tensorplay_core.ops import _generated_functional as F
+from tensorplay_core.ops.direct import copy_into
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.types.dtype import DType, float32
 
@@ -210,7 +211,7 @@ def _move(
         for running, new in ((running_mean, mean), (running_var, var * (count / max(count - 1, 1)))):
             if running is not None:
                 value = new.detach().reshape((-1, running.shape[0])).mean(0).to(running.dtype)
-                running.copy_(running * (1 - momentum) + value * momentum)
+                copy_into(running, running * (1 - momentum) + value * momentum)
 
 
 def _by_statistics(

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from tensorplay_core.errors import DimError, ShapeError, ValueRangeError, fix
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops import shapes_view
+from tensorplay_core.ops.direct import copy_into
 from tensorplay_core.ops.shape_checks import Shaped, as_int, as_ints, normalize_dim, normalize_dims
 from tensorplay_core.ops.shapes_view import chunk_size, split_sizes, unflattened
 from tensorplay_core.tensor.tensor import Tensor
@@ -121,7 +122,7 @@ def select_scatter(self: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy with one index along a dim replaced."""
     shapes_view.select_scatter("select_scatter", _shape(self), _shape(src), dim, index)
     copy = self.clone()
-    copy.select(dim, index).copy_(src)
+    copy_into(copy.select(dim, index), src)
     return copy
 
 
@@ -131,7 +132,7 @@ def slice_scatter(
     """A copy with a slice replaced."""
     shapes_view.slice_scatter("slice_scatter", _shape(self), _shape(src), dim, start, end, step)
     copy = self.clone()
-    F.slice(copy, dim, start, end, step).copy_(src)
+    copy_into(F.slice(copy, dim, start, end, step), src)
     return copy
 
 
@@ -139,7 +140,7 @@ def diagonal_scatter(self: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, 
     """A copy with a diagonal replaced."""
     shapes_view.diagonal_scatter("diagonal_scatter", _shape(self), _shape(src), offset, dim1, dim2)
     copy = self.clone()
-    copy.diagonal(offset, dim1, dim2).copy_(src)
+    copy_into(copy.diagonal(offset, dim1, dim2), src)
     return copy
 
 
@@ -149,7 +150,7 @@ def as_strided_scatter(
     """A copy with some of its memory replaced."""
     shapes_view.as_strided_scatter("as_strided_scatter", _shape(self), _shape(src), size, stride, storage_offset)
     copy = self.clone()
-    copy.as_strided(size, stride, storage_offset).copy_(src)
+    copy_into(copy.as_strided(size, stride, storage_offset), src)
     return copy
 
 

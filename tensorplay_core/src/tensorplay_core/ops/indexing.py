@@ -10,23 +10,20 @@ from typing import Any
 
 from tensorplay_core.dispatch import active
 from tensorplay_core.dispatch.integers import default_integer, has_dtype
-from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.tensor_type import TensorType
 from tensorplay_core.errors import ArgumentError, DimError, ValueRangeError, fix
 from tensorplay_core.ops import _generated_functional_indexing as indexing
 from tensorplay_core.ops import _generated_functional_pointwise as pointwise
 from tensorplay_core.ops import _generated_functional_view as view
 from tensorplay_core.ops import direct
-from tensorplay_core.ops._generated_schemas_creation import COPY_
 from tensorplay_core.ops._generated_schemas_indexing import INDEX, INDEX_PUT_, NONZERO
 from tensorplay_core.ops.call import call
 from tensorplay_core.ops.creation import tensor
-from tensorplay_core.ops.direct import unrecorded
+from tensorplay_core.ops.direct import copy_into, written
 from tensorplay_core.ops.shape_checks import as_int
 from tensorplay_core.ops.typing_rules import holds, scalar_tensor
 from tensorplay_core.tensor.overrides import UNASKED, ask, overridable
 from tensorplay_core.tensor.tensor import Tensor, wrap
-from tensorplay_core.tensor.views import bump
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import int64
 
@@ -266,34 +263,14 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
     gathers = _on(x._type.device, gathers)
     source = value if isinstance(value, Tensor) else _constant(self._type, value)
     if not gathers:
-        source = _without_leading(source, x.ndim)
-        if not _written(COPY_, x, source, source._array, False):
-            x.copy_(source)
+        copy_into(x, _without_leading(source, x.ndim))
         return
     if source._type is not x._type and not source.ndim:
         source = source.to(self.dtype, self.device)
     source = _without_leading(source, 0)
     arrays = [None if g is None else g._array for g in gathers]
-    if not _written(INDEX_PUT_, x, source, arrays, source._array, False):
+    if not written(INDEX_PUT_, x, source, arrays, source._array, False):
         x.index_put_(gathers, source)
-
-
-def _written(op: Operator, x: Tensor, source: Tensor, *arrays: Any) -> bool:
-    """Writes a source of a tensor's own type to it, where nobody else has a say; returns whether that was so.
-
-    The kernels check before they write.
-    """
-    type = x._type
-    if source._type is not type or not unrecorded(x, source) or (kernel := direct.kernel(op, type)) is None:
-        return False
-    if type.api.overlaps_itself(x._array):  # which the call refuses
-        return False
-    try:
-        kernel(x._array, *arrays)
-    except Exception:  # the call says it properly
-        return False
-    bump(x)
-    return True
 
 
 def _constant(type: TensorType, value: Any) -> Tensor:
