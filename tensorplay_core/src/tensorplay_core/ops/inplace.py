@@ -12,10 +12,11 @@ from typing import Any
 from tensorplay_core.dispatch.key_set import KeySet
 from tensorplay_core.dispatch.keys import DispatchKey
 from tensorplay_core.dispatch.operator import Operator
-from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.dispatch.resolution import resolve
 from tensorplay_core.dispatch.wrapped import BATCHED
 from tensorplay_core.ops import call, kernels
+from tensorplay_core.ops._generated_schemas_creation import COPY_
+from tensorplay_core.ops.direct import written
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import family_of
 from tensorplay_core.tensor.views import bump
@@ -47,15 +48,16 @@ def through_functional(op: Operator) -> Callable[..., Tensor]:
         ):
             arrays = kernels.to_arrays(functional, everything, compute)
             with compute.as_current():
-                written = kernels.write_into(registration.function, arrays)
-            if written:
+                done = kernels.write_into(registration.function, arrays)
+            if done:
                 bump(self)
                 return self
         if self._type.wrapper == BATCHED:  # what is below may be recorded, and saves what the copy would overwrite
             everything = tuple([a.clone() if a is self else a for a in everything])
         result = call.run(functional, keys, everything, kwargs)
         kernels.check_keeps_shape(op, result.shape, self)  # without a shape rule it was not known before
-        call.run(REGISTRY.operators["tp::copy_"], keys, (self, result, False), {})
+        if not written(COPY_, self, result, result._array, False):
+            call.run(COPY_, keys, (self, result, False), {})
         return self
 
     inplace.__qualname__ = f"inplace({functional.display_name})"
