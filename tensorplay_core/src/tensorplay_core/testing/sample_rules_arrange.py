@@ -288,9 +288,6 @@ def scatter_reduce(make: Maker) -> Iterator[Sample]:
         yield make.sample(
             f"{reduce} zeros", make.tensor((3,)), 0, make.integers([0, 0, 0, 1]), zeros, reduce, smooth=reduce == "prod"
         )
-        own = make.tensor((3,), fill=_distinct(make, reduce, 3, 0.25))
-        one = make.tensor((), argument="src", fill=_distinct(make, reduce, 1))
-        yield make.sample(f"{reduce} 0-d source", own, 0, make.integers([1]), one, reduce)
         source = make.tensor((2, 2), "strided", argument="src", fill=_distinct(make, reduce, 4))
         own = make.tensor((4, 3), "strided", fill=_distinct(make, reduce, 12, 0.25))
         yield make.sample(f"{reduce} strided", own, 1, make.integers([[2, 0], [1, 1]]), source, reduce)
@@ -309,6 +306,10 @@ def scatter_reduce(make: Maker) -> Iterator[Sample]:
         ties = make.tensor((4,), argument="src", fill=(1, 2))
         own = make.tensor((2,), fill=(2,))
         yield make.sample("amax ties", own, 0, make.integers([0, 0, 1, 1]), ties, "amax", smooth=False)
+    for reduce in kinds:
+        own = make.tensor((3,), fill=_distinct(make, reduce, 3, 0.25))
+        one = make.tensor((), argument="src", fill=_distinct(make, reduce, 1))
+        yield make.sample(f"{reduce} 0-d source", own, 0, make.integers([1]), one, reduce)
 
 
 def _distinct(make: Maker, reduce: str, count: int, offset: float = 0.0) -> list[float] | None:
