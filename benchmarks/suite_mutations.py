@@ -14,13 +14,14 @@ the figure is less than ``--least``.
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import math
+import multiprocessing
 import os
 import random
 import secrets
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
@@ -33,7 +34,7 @@ from typing import Any, NamedTuple
 
 from suite_mutations_judged import COST, EQUIVALENT, Entry, entry_text, expired, judged
 from suite_mutations_sites import Identity, Mutation, drawn, marked, sites
-from suite_mutations_worker import FIXED, LOADING, NARROW, STRICT
+from suite_mutations_worker import FIXED, LOADING, NARROW, STRICT, answer
 
 from tensorplay_core.cli.waiting import Waiting
 
@@ -60,6 +61,8 @@ LIMIT, SLOWER, WAITING = 60, 10, 5
 """A run counts as one without an end after so many seconds of processor time, so many times what the quick run of the
 device took if that is more; or after so many times that without coming back, as two threads that wait for each other.
 """
+FORKED = multiprocessing.get_context("forkserver")
+"""Where a run's process comes from: one that has imported the suite, and nothing that can be mutated."""
 
 
 class Verdict(NamedTuple):
@@ -112,8 +115,9 @@ class Laboratory:
             assert spec is not None and spec.origin is not None
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(Path(spec.origin).parent, self.base / one, ignore=ignored)
-        # Beside the packages, for the folder of a script comes before every other where modules are looked for.
-        self.worker = shutil.copy(HERE / "suite_mutations_worker.py", self._folder.name)
+        os.environ.update(PYTHONPATH=os.pathsep.join([str(self.base), str(HERE)]), PYTHONDONTWRITEBYTECODE="1")
+        FORKED.set_forkserver_preload(["suite_mutations_worker"])
+        compileall.compile_dir(self.base, quiet=2)  # a changed file is compiled anew, as it is younger
         self.source = self.base / self.name
         self.reached: dict[str, dict[str, set[str]]] = {}
         self.seconds: dict[str, float] = {}
@@ -129,20 +133,22 @@ class Laboratory:
                 shutil.copytree(self.source, Path(folder) / self.name)
             for file, text in changed.items():
                 (Path(folder) / self.name / file).write_bytes(text)
-            path = os.pathsep.join([folder, str(self.base)])
-            asked = json.dumps({"device": device, "seed": self.seed, "quick": quick, "names": names, "seconds": limit})
+            asked = {"device": device, "seed": self.seed, "quick": quick, "names": names, "seconds": limit}
+            receiving, sending = FORKED.Pipe(duplex=False)
+            process = FORKED.Process(target=answer, args=(sending, folder, str(self.base), asked), daemon=True)
+            process.start()
+            sending.close()  # so that a process which ends without a word is noticed
             try:
-                done = subprocess.run(
-                    [sys.executable, str(self.worker)], input=asked, text=True, cwd=folder,
-                    capture_output=True, timeout=WAITING * limit or None, check=False,
-                    env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
-                )  # fmt: skip
-            except subprocess.TimeoutExpired:
-                return {"failed": f"nothing came back within {WAITING * limit} s"}
-        lines = done.stdout.splitlines()
-        if done.returncode or not lines:
-            return {"failed": f"the process ended with {done.returncode}: {done.stderr.strip()[-200:]}"}
-        return json.loads(lines[-1])  # type: ignore[no-any-return]
+                if not receiving.poll(WAITING * limit or None):
+                    return {"failed": f"nothing came back within {WAITING * limit} s"}
+                return receiving.recv()  # type: ignore[no-any-return]
+            except EOFError:
+                process.join()
+                return {"failed": f"the process ended with {process.exitcode}"}
+            finally:
+                process.kill()
+                process.join()
+                receiving.close()
 
     def explore(self, device: str) -> None:
         """Finds out which operators of a device reach which statement; the suite must be content with all of it."""

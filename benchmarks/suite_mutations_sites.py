@@ -50,6 +50,10 @@ NOT_SWAPPED = frozenset(
     | {"transcendental", "extremes", "sums", "sizes", "parts", "filled", "random", "refuse", "FunctionType", "keep"}
 )
 """Functions whose arguments differ so much that a swap fails at the first call, which shows nothing."""
+COMMUTATIVE = frozenset(
+    {"max", "min", "maximum", "minimum", "add", "multiply", "equal", "swapaxes", "broadcast_shapes"}
+)
+"""Functions whose first two arguments may change places: a swap changes nothing."""
 LOOPS = (ast.For, ast.While)
 SKIPPED_FIELDS = frozenset({"annotation", "returns", "decorator_list", "type_params"})
 
@@ -291,7 +295,11 @@ def _calls(node: ast.Call) -> Iterator[tuple[str, ast.AST | str]]:
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
     if name in UNWRAPPED and args:
         yield "call left out", args[0]
-    if len(args) > 1 and name not in NOT_SWAPPED and not any(isinstance(arg, ast.Starred) for arg in args[:2]):
+    if (
+        len(args) > 1
+        and name not in NOT_SWAPPED | COMMUTATIVE
+        and not any(isinstance(arg, ast.Starred) for arg in args[:2])
+    ):
         yield "arguments swapped", ast.Call(function, [args[1], args[0], *args[2:]], node.keywords)
     for i, given in enumerate(node.keywords):
         if given.arg == "axis" and isinstance(given.value, ast.Constant) and given.value.value == 0:

@@ -1,24 +1,33 @@
-"""Runs the suite on one device and says whether anything failed; ``suite_mutations.py`` starts it over a mutation.
+"""Runs the suite on one device and says whether anything failed; ``suite_mutations.py`` has it done over a mutation.
 
-It reads what to run as JSON from its standard input and writes one line of JSON: ``failed``, empty where nothing did,
-``reached``, the places of the package's source that each operator came through, where the package tells them, and
-``seconds``, the processor time that it took. It ends where that is more than it was given.
+Every run has a process of its own, forked from one that has imported this module and with it all of the suite; what
+can be mutated is imported afterwards.
 """
 
 from __future__ import annotations
 
 import builtins
-import json
+import os
 import resource
 import sys
 import time
 import warnings
 from itertools import chain
+from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Any
 
+import array_api_strict
 import numpy
+from array_api_strict import _array_object
 
+import tensorplay as tp
+from tensorplay_core.testing.suite import checks
+from tensorplay_core.testing.suite.outcome import FAILED, Gaps
+from tensorplay_core.testing.suite.subject import Subject, operators
+
+MUTATED = ("tensorplay_composite", "tensorplay_cpu")
+"""What a mutation may be in."""
 LOADING = "loading"
 """What is reached before the first operator is checked."""
 STRICT = "strict"
@@ -33,10 +42,23 @@ SLOWEST, FEW = ("index_backward", "large"), 3
 """What takes those without a scatter two thirds of the time: left out where more than a few are checked."""
 
 
-def main() -> None:
-    asked = json.load(sys.stdin)
+def answer(sending: Connection, folder: str, base: str, asked: dict[str, Any]) -> None:
+    """Runs what was asked for over the packages of two folders, the first of which may hold a changed one.
+
+    It sends ``failed``, empty where nothing did, ``reached``, the places of the package's source that each operator
+    came through, where the package tells them, and ``seconds``, the processor time that it took. The process ends
+    where that is more than it was given.
+    """
     if asked["seconds"]:
         resource.setrlimit(resource.RLIMIT_CPU, (asked["seconds"], asked["seconds"]))
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(nowhere, stream)
+    early = [name for name in sys.modules if name.partition(".")[0] in MUTATED]
+    assert not early, f"{early[0]} was imported before it could be changed"
+    sys.path[:0] = [folder, base]
+    os.environ["PYTHONPATH"] = os.pathsep.join([folder, base])
+    os.chdir(folder)
     reached: set[str] = set()
     builtins.__reached__ = reached.add  # type: ignore[attr-defined]
     found: dict[str, list[str]] = {}
@@ -44,16 +66,11 @@ def main() -> None:
         failed = run(asked, reached, found)
     except Exception as error:
         failed = f"{type(error).__name__}: {error}"
-    print(json.dumps({"failed": failed, "reached": found, "seconds": time.process_time()}))
+    sending.send({"failed": failed, "reached": found, "seconds": time.process_time()})
 
 
 def run(asked: dict[str, Any], reached: set[str], found: dict[str, list[str]]) -> str:
     """Runs what was asked for until something fails, which is returned."""
-    import tensorplay as tp
-    from tensorplay_core.testing.suite import checks
-    from tensorplay_core.testing.suite.outcome import FAILED, Gaps
-    from tensorplay_core.testing.suite.subject import Subject, operators
-
     name = asked["device"]
     if name == STRICT:
         with warnings.catch_warnings():
@@ -93,9 +110,6 @@ def loosened() -> Any:
     negative size for -1, and lets an array of 0 dims have an axis. The standard promises neither of ``take``, nor the
     first of ``x[i]``, nor the last two of ``reshape`` and reductions; the kernels must do without.
     """
-    import array_api_strict
-    from array_api_strict import _array_object
-
     refusing, taking, shaping = _array_object.Array.__getitem__, array_api_strict.take, array_api_strict.reshape
 
     def clipping(self: Any, key: Any) -> Any:
@@ -124,7 +138,7 @@ def loosened() -> Any:
 
     for name in ("any", "argmax", "flip", "max", "sum"):
         setattr(array_api_strict, name, with_dims(getattr(array_api_strict, name)))
-    _array_object.Array.__getitem__ = clipping
+    _array_object.Array.__getitem__ = clipping  # type: ignore[method-assign]
     array_api_strict.reshape = reshape
     array_api_strict.take = take
     return array_api_strict
@@ -161,7 +175,3 @@ def unraising(xp: Any) -> Any:
         setattr(linalg, name, one_by_one(function))
     made.linalg = linalg  # type: ignore[attr-defined]
     return made
-
-
-if __name__ == "__main__":
-    main()

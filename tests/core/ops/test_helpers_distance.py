@@ -44,3 +44,14 @@ def test_second_gradients_of_many_pairs():
     y = tp.tensor([[3.0, -1.0], [0.5, 0.5], [7.0, 2.0]], dtype=tp.float64, requires_grad=True)
     for p in (1.5, 2.0, 3.0):
         assert tp.autograd.gradgradcheck(lambda a, b, p=p: tp.cdist(a, b, p), [x, y])
+
+
+@pytest.mark.parametrize("dtype", [tp.float16, tp.bfloat16, tp.float32])
+def test_the_largest_component_is_found_where_its_distance_is_rounded(dtype):
+    x = tp.tensor([[2048.0, 3.0]], dtype=dtype, requires_grad=True)
+    share = tp.ones(1, 1, dtype=dtype, requires_grad=True)
+    (slope,) = tp.autograd.grad(
+        tp.cdist(x, tp.tensor([[-1.0, 2.0]], dtype=dtype), float("inf")), x, share, create_graph=True
+    )
+    assert slope.tolist() == [[1.0, 0.0]]
+    assert tp.autograd.grad(slope.sum(), share)[0].tolist() == [[1.0]]

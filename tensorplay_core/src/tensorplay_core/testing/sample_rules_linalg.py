@@ -334,7 +334,7 @@ def cdist_backward(make: Maker) -> Iterator[Sample]:
         x, y = make.tensor(a, argument="x1"), make.tensor(b, argument="x2")
         distance = make.tensor(shape, argument="cdist")
         yield make.sample(f"shapes {a} {b} {p}", make.tensor(shape), x, y, p, distance)
-    grad = make.tensor((2, 2))
+    grad, one = make.tensor((2, 2)), make.tensor((1, 1))
     x, y = make.tensor((4, 3), "strided", argument="x1"), make.tensor((2, 3), argument="x2")
     yield make.sample("strided", make.tensor((4, 2), "strided"), x, y, 2.0, make.tensor((4, 2), argument="cdist"))
     x, y = _apart(make)
@@ -343,6 +343,11 @@ def cdist_backward(make: Maker) -> Iterator[Sample]:
     largest = [[max(abs(a - b) for a, b in zip(one, other, strict=True)) for other in y.data] for one in x.data]
     distance = TensorSpec((2, 2), largest, x.dtype)
     yield make.sample("order inf", grad, x, y, float("inf"), distance, smooth=False)
+    # Two components are the largest, and the distance 2049 has more digits than halves have.
+    x, y = make.tensor((1, 3), fill=(3, -3, 1)), make.tensor((1, 3), fill=(1, -1, 1))
+    yield make.sample("two largest", one, x, y, float("inf"), make.tensor((1, 1), fill=(2,)), smooth=False)
+    x, y = make.tensor((1, 2), fill=(2048, 3)), make.tensor((1, 2), fill=(-1, 2))
+    yield make.sample("rounded", one, x, y, float("inf"), make.tensor((1, 1), fill=(2049,)), smooth=False)
 
 
 BY_RULE = {

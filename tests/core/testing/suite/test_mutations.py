@@ -105,12 +105,15 @@ def f(xp, values):
             continue
         try:
             xp.sum(value, axis=0)
+            xp.maximum(value, values)
+            xp.dot(value, values)
         except ValueError:
             continue
 """
     found = {(one.line, one.kind) for one in sites.Sites("a.py", source).found}
     assert (4, "statement dropped") in found
-    assert not {(8, "statement dropped"), (6, "sign of axis changed")} & found
+    assert (8, "arguments swapped") in found
+    assert not {(10, "statement dropped"), (6, "sign of axis changed"), (7, "arguments swapped")} & found
 
 
 def test_an_entry_is_written_read_and_expires(judged: ModuleType, sites: ModuleType, tmp_path: Path) -> None:

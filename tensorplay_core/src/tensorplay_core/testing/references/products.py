@@ -337,12 +337,13 @@ def cdist_backward(grad_output: Array, x1: Array, x2: Array, p: float, cdist: Ar
 
 
 def _slope(row: Sequence[float], c: int, distance: float, p: float) -> float:
-    """How a distance changes with one component of the difference."""
+    """How a distance changes with one component of the difference; a distance that is rounded is no component."""
     size = abs(row[c])
     if not distance or not size or p == 0:
         return 0.0
     if p == math.inf:
-        return math.copysign(1 / sum(abs(x) == distance for x in row), row[c]) if size == distance else 0.0
+        largest = [abs(x) for x in row].count(max(abs(x) for x in row))
+        return math.copysign(1 / largest, row[c]) if size == max(abs(x) for x in row) else 0.0
     return math.copysign((size / distance) ** (p - 1), row[c])
 
 

@@ -70,8 +70,24 @@ def further_cases(op: Operator, dtype: str, rng: random.Random, plain: Case | No
             numbers = [[0.0, 1.5, -2.0, 0.0, 3.0, 0.5], [1.0, 2.0, math.nan, math.inf, -1.0, 0.5]]
             left, right = numbers[::-1] if place else numbers
             yield Case("not finite times 0", (Given((2, 3), left, dtype), Given((3, 2), right, dtype)), {}, dtype)
+    elif op.name == "pow" and large:
+        yield _powers(dtype)
     elif op.name == "arange" and dtype == "int64":
         yield Case("large integers", (2**53 + 1, 2**53 + 9, 3), given, dtype)
+
+
+def _powers(dtype: str) -> Case:
+    """Every small integer to every small power, and to the lowest, which has no negation."""
+    lowest = [-(1 << 8 * by_name(dtype).itemsize - 1)] if by_name(dtype).is_signed else []
+    small = range(-3 if lowest else 0, 4)
+    pairs = [(base, power) for base in small for power in (*small, *lowest)]
+    bases, powers = ([pair[i] for pair in pairs] for i in range(2))
+    return Case(
+        "small integers to every power",
+        (Given((len(pairs),), bases, dtype), Given((len(pairs),), powers, dtype)),
+        {},
+        dtype,
+    )
 
 
 def _of_many_dims(op: Operator, dtype: str, rng: random.Random) -> Iterator[Case]:
