@@ -6,6 +6,7 @@ of one rounding for each product and each addition; half precisions round betwee
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -309,10 +310,14 @@ def cdist(x1: Array, x2: Array, p: float = 2, compute_mode: int | None = None) -
     batch = broadcast_shape(a.shape[:-2], b.shape[:-2])
     (n, m), k = a.shape[-2:], b.shape[-2]
     left, right = a.broadcast((*batch, n, m)), b.broadcast((*batch, k, m))
+    distance = functools.cache(lambda x, y: norm([u - v for u, v in zip(x, y, strict=True)], p))  # large inputs repeat
     data = []
-    for one, i, j in itertools.product(range(math.prod(batch)), range(n), range(k)):
-        x, y = left[(one * n + i) * m : (one * n + i + 1) * m], right[(one * k + j) * m : (one * k + j + 1) * m]
-        data.append(norm([u - v for u, v in zip(x, y, strict=True)], p))
+    for one in range(math.prod(batch)):
+        rows, others = (
+            [tuple(values[(one * count + i) * m :][:m]) for i in range(count)]
+            for values, count in ((left, n), (right, k))
+        )
+        data += [distance(x, y) for x in rows for y in others]
     return Array((*batch, n, k), data, dtype)
 
 
@@ -324,15 +329,19 @@ def cdist_backward(grad_output: Array, x1: Array, x2: Array, p: float, cdist: Ar
     (n, m), k = a.shape[-2:], b.shape[-2]
     left, right = a.broadcast((*batch, n, m)), b.broadcast((*batch, k, m))
     unit, data, slack = accumulator_of(dtype).eps, [], []
-    for one, i, c in itertools.product(range(math.prod(batch)), range(n), range(m)):
-        terms = []
-        for j in range(k):
-            place = (one * n + i) * k + j
-            row, other = left[(one * n + i) * m :][:m], right[(one * k + j) * m :][:m]
-            slope = _slope([u - v for u, v in zip(row, other, strict=True)], c, cdist.data[place], p)
-            terms.append(grad_output.data[place] * slope)
-        data.append(math.fsum(terms))
-        slack.append((growth(terms) + 16) * unit * magnitude(terms))
+    for one in range(math.prod(batch)):
+        others = [right[(one * k + j) * m :][:m] for j in range(k)]
+        known: dict[Any, tuple[list[float], list[float]]] = {}  # large inputs repeat
+        for i in range(one * n, (one + 1) * n):
+            row, grads, distances = left[i * m :][:m], grad_output.data[i * k :][:k], cdist.data[i * k :][:k]
+            key = (*row, *grads, *distances)
+            if key not in known:
+                differences = [[u - v for u, v in zip(row, other, strict=True)] for other in others]
+                each = [*zip(grads, differences, distances, strict=True)]
+                terms = [[g * _slope(by, c, size, p) for g, by, size in each] for c in range(m)]
+                known[key] = [*map(math.fsum, terms)], [(growth(t) + 16) * unit * magnitude(t) for t in terms]
+            data += known[key][0]
+            slack += known[key][1]
     return Array((*batch, n, m), data, dtype, slack)
 
 

@@ -240,6 +240,18 @@ def _counting(pen: Pen) -> Iterator[Call]:
         yield (1.5, 9.0, 0.75), typed
 
 
+def _distances(pen: Pen) -> Iterator[Call]:
+    """So many rows that there are eight times as many differences as elements elsewhere; the rows repeat."""
+    if not pen.period:
+        return
+    n, k, m = pen.size // 31, 64, 4
+    rows, others = pen.tensor(n, m, argument="x1"), pen.tensor(k, m, argument="x2")
+    if pen.op.name == "cdist":
+        yield (rows, others), {}
+    else:
+        yield (pen.tensor(n, k, argument="grad_output"), rows, others, 2.0, pen.tensor(n, k, argument="cdist")), {}
+
+
 def _cross_entropy(pen: Pen) -> Iterator[Call]:
     classes = pen.integers(pen.rows, pen.columns)
     wrapped = [value % pen.columns for value in classes.data]
@@ -250,7 +262,7 @@ def _cross_entropy(pen: Pen) -> Iterator[Call]:
 
 LARGER: dict[str, Callable[[Pen], Iterator[Call]]] = {
     "same": _same, "broadcast": _pointwise, "write": _write, "reduction": _reduction, "max_dim": _along_a_dim,
-    "norm": _norm, "topk": _topk, "searchsorted": _searchsorted,
+    "norm": _norm, "cdist": _distances, "cdist_backward": _distances, "topk": _topk, "searchsorted": _searchsorted,
     "dimwise": _along_a_dim, "cat": _cat, "matmul": _matmul, "linear": _linear, "index": _index,
     "input_sizes": _scatter, "sized": _sized, "eye": _counting, "arange": _counting,
     **dict.fromkeys(
