@@ -313,6 +313,9 @@ def cdist(make: Maker) -> Iterator[Sample]:
     same = make.tensor((2, 3), fill=(0, 1, 1))
     yield make.sample("equal rows", same, same, smooth=False)
     yield make.sample("many rows", make.tensor((30, 3), argument="x1"), make.tensor((2, 3), argument="x2"))
+    yield make.sample("a batch of one", make.tensor((1, 2, 3), argument="x1"), make.tensor((4, 3), argument="x2"))
+    for mode in (0, 1):
+        yield make.sample(f"compute_mode {mode}", *_apart(make), 2.0, mode)
 
 
 def cdist_backward(make: Maker) -> Iterator[Sample]:
@@ -348,6 +351,23 @@ def cdist_backward(make: Maker) -> Iterator[Sample]:
     yield make.sample("two largest", one, x, y, float("inf"), make.tensor((1, 1), fill=(2,)), smooth=False)
     x, y = make.tensor((1, 2), fill=(2048, 3)), make.tensor((1, 2), fill=(-1, 2))
     yield make.sample("rounded", one, x, y, float("inf"), make.tensor((1, 1), fill=(2049,)), smooth=False)
+    x, y = make.tensor((1, 2, 3), argument="x1"), make.tensor((4, 3), argument="x2")
+    yield make.sample("a batch of one", make.tensor((1, 2, 4)), x, y, 0.5, make.tensor((1, 2, 4), argument="cdist"))
+    same = make.tensor((2, 3), fill=(2, 5, 1))
+    yield make.sample("equal rows", grad, same, same, 3.0, make.tensor((2, 2), fill=(0, 3, 3, 0)), smooth=False)
+    even = make.tensor((1, 3), fill=(1, 2, 2))
+    yield make.sample(
+        "a share of 0",
+        one,
+        make.tensor((1, 3), fill=(1, 4, 5)),
+        even,
+        0.5,
+        make.tensor((1, 1), fill=(2,)),
+        smooth=False,
+    )
+    if make.dtype.itemsize >= 4:  # a share that is too small for float32
+        x, y = make.tensor((1, 2), fill=(2.0**-100, 2.0**60)), make.tensor((1, 2), fill=(0,))
+        yield make.sample("shares far apart", one, x, y, 3.0, make.tensor((1, 1), fill=(2.0**60,)), smooth=False)
 
 
 BY_RULE = {
