@@ -70,6 +70,7 @@ KINKS = {
     ("tp::pairwise_distance", "equal vectors"): "a step is about as long as the distance",
     ("tp::cdist", "equal rows"): "a distance has a kink where it is 0",
     ("tp::_cdist_backward", "zeros"): "a distance has a kink where it is 0",
+    ("tp::_cdist_backward", "a share of 0"): "its slope is infinite there for p < 1, and is said to be 0",
     **dict.fromkeys(
         [("tp::linalg_norm", "all zeros"), ("tp::linalg_matrix_norm.str_ord", "all zeros")], "a norm has a kink at 0"
     ),
