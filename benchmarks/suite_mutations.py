@@ -238,10 +238,17 @@ def experiment(args: argparse.Namespace) -> tuple[list[Verdict], list[Identity]]
     lock = threading.Lock()
     verdicts: list[Verdict] = []
     try:
-        with Bar(args.count) as bar, ThreadPoolExecutor(args.jobs) as pool:
+        found = sites(laboratory.source, laboratory.pattern)
+        old = expired(entries, found)
+        if args.file:
+            known = sorted({one.file for one in found})
+            if wrong := {*args.file} - {*known}:
+                sys.exit(
+                    f"--file: nothing can be mutated in {', '.join(sorted(wrong))}; one of {', '.join(known)} will do"
+                )
+            found = [one for one in found if one.file in args.file]
+        with Bar(args.count or len(found)) as bar, ThreadPoolExecutor(args.jobs) as pool:
             list(pool.map(laboratory.explore, laboratory.devices))
-            found = sites(laboratory.source, laboratory.pattern)
-            old = expired(entries, found)
             if args.op:  # only what these come through
                 found = [one for one in found if one.statement and reaches(laboratory, one)]
 
@@ -253,7 +260,7 @@ def experiment(args: argparse.Namespace) -> tuple[list[Verdict], list[Identity]]
                     if args.verbose:
                         print(line(verdict), flush=True)
 
-            list(pool.map(work, drawn(found, args.count, random.Random(args.seed))))
+            list(pool.map(work, drawn(found, args.count or len(found), random.Random(args.seed))))
     finally:
         laboratory.close()
     return sorted(verdicts), old
@@ -327,10 +334,11 @@ def show(found: dict[str, Any], verdicts: Iterable[Verdict], old: list[Identity]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=100, help="how many mutations (100)")
+    parser.add_argument("--count", type=int, default=100, help="how many mutations (100), or 0 for every one")
     parser.add_argument("--seed", type=int, help="which mutations, and the seed of the suite")
     parser.add_argument("--package", choices=PACKAGES, default="arrays", help="what is mutated (arrays)")
     parser.add_argument("--op", action="append", metavar="OP", help="only what this operator reaches; several times")
+    parser.add_argument("--file", action="append", help="only this file, as in arrays/view.py; several times")
     parser.add_argument("--quick", action="store_true", help="do not try the whole suite on survivors of --quick")
     parser.add_argument("--trust", action="store_true", help="do not run what was judged equivalent or cost only")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at once")

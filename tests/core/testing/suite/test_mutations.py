@@ -162,3 +162,9 @@ def test_the_suite_kills_mutations_of_a_kernel_and_the_script_counts_them() -> N
     killed = [one for one in found["verdicts"] if one["killed"]]
     assert killed and {one["how"] for one in killed} <= {"quick", "whole"}
     assert all(one["device"] in ("loopback", "strict", "narrow") for one in killed)
+
+
+def test_a_file_that_is_not_there_is_named_before_anything_runs() -> None:
+    command = [sys.executable, BENCHMARKS / "suite_mutations.py", "--file=arrays/vew.py"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 1 and "arrays/vew.py; one of" in done.stderr and "arrays/view.py" in done.stderr
