@@ -231,9 +231,10 @@ def _philox(subject: Subject) -> None:
         raise Skip from None
     if not first.startswith(MARK):
         raise Skip
-    for place in (-3, -2):  # where in the buffer it is, and whether half a word is left
+    # Whose state it is, where in the buffer it is, and whether half a word is left.
+    for place, bad in ((0, MARK[::-1]), (-3, WORDS + 1), (-2, WORDS + 1)):
         parts = [*STATE.unpack(first)]
-        parts[place] = WORDS + 1
+        parts[place] = bad
         try:
             tp.set_rng_state(STATE.pack(*parts), name)
         except TensorPlayError:
