@@ -96,6 +96,7 @@ def logsumexp(make: Maker) -> Iterator[Sample]:
     if make.inexact:
         yield make.sample("large", make.tensor((3,), fill=(1000.0, 1001.0, -1000.0)), 0, smooth=False)
     yield from special(make, (-1,))
+    yield make.sample("empty dim of 3", make.tensor((2, 0, 3)), 1, smooth=False)
 
 
 def spread(make: Maker) -> Iterator[Sample]:
@@ -166,6 +167,7 @@ def norm(make: Maker) -> Iterator[Sample]:
         fill = (1.0, math.nan, 2.0)
         yield make.sample("nan", make.tensor((2, 3), fill=fill), 2, 0, smooth=False, **typed)
         yield make.sample("nan, order inf", make.tensor((2, 3), fill=fill), math.inf, 0, smooth=False, **typed)
+    yield make.sample("zeros, order 0", make.tensor((2, 3), fill=(0, 1, 2)), 0, 1, smooth=False, **typed)
 
 
 def median(make: Maker) -> Iterator[Sample]:
