@@ -24,6 +24,8 @@ def randint(make: Maker) -> Iterator[Sample]:
         yield make.sample("negative", -5, -1, (4,), **placed(make))
     yield make.sample("one", 1, 2, (4,), **placed(make))
     yield make.sample("default dtype", 0, 10, (4,), **placed(make, dtype=False))
+    if make.dtype.is_signed and make.dtype.itemsize > 1:
+        yield make.sample("on both sides of 0", -5, 200, (4,), **placed(make))
 
 
 def normal(make: Maker) -> Iterator[Sample]:
@@ -88,6 +90,8 @@ def draw(make: Maker) -> Iterator[Sample]:
         for shape in ((), (3,), (2, 3), (0, 3)):
             yield make.sample(f"shape {shape} {rest}", make.tensor(shape), *rest)
         yield make.sample(f"strided {rest}", make.tensor((4, 3), "strided"), *rest)
+    if name == "random_.from" and make.dtype.is_signed:
+        yield make.sample("from below 0 to the largest", make.tensor((3,)), -5, None)
 
 
 BY_RULE = {

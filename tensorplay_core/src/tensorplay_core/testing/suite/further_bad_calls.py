@@ -351,5 +351,9 @@ NAMED: dict[str, tuple[Args, ...]] = {
     **dict.fromkeys(("inverse", "linalg_inv"), ((batch(SINGULAR, 6),),)),
     "linalg_solve": ((batch(SINGULAR, 6), filled(1.0, 6, 2, 1)),),
     "linalg_cholesky": ((batch(INDEFINITE, 6),),),
+    "multinomial": (
+        (Given((6, 3), [1.0] * 15 + [1.0, 0.0, 0.0], "float32"), 2),
+        (Given((6, 3), [1.0] * 15 + [1.0, -1.0, 2.0], "float32"), 2, True),
+    ),
 }
 """Calls with a bad item in a batch, number 5 of 6: the message must have that number in it."""
