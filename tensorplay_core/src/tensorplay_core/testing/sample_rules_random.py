@@ -66,6 +66,9 @@ def multinomial(make: Maker) -> Iterator[Sample]:
         for rest in ((2,), (1, False), (5, True), (shape[-1],)):
             yield make.sample(f"shape {shape} {rest}", make.tensor(shape, fill=(1, 2, 0.5)), *rest, smooth=False)
     yield make.sample("strided", make.tensor((4, 3), "strided", fill=(1, 2, 0.5)), 2, smooth=False)
+    yield make.sample("less than 1 in all", make.tensor((3,), fill=(0.125, 0.25, 0.5)), 2, smooth=False)
+    if make.dtype.name == "float64":
+        yield make.sample("small", make.tensor((3,), fill=(1e-300, 2e-300, 3e-300)), 2, smooth=False)
 
 
 def draw(make: Maker) -> Iterator[Sample]:

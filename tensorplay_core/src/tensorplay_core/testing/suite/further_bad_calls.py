@@ -302,10 +302,11 @@ BAD_ARGS: dict[str, tuple[Args, ...]] = {
         ((row(1, 2, 3), row(1, 2)),),
     ),
     # ------------------------------------------------------------------------------------------------ random numbers
-    "bernoulli": ((X,), (filled(-0.5, 2),), (filled(math.nan, 2),)),
+    "bernoulli": ((X,), (filled(-0.5, 2),), (filled(1.5, 2),), (filled(math.nan, 2),)),
     "bernoulli.p": ((X, 1.5), (X, -0.5), (X, math.nan)),
     "uniform_": ((X, 2.0, 1.0),), "normal_": ((X, 0.0, -1.0),), "exponential_": ((X, 0.0), (X, -1.0)),
-    "bernoulli_.float": ((X, 1.5), (X, -0.5)), "bernoulli_.Tensor": ((X, X), (X, filled(-0.5, 2, 3))),
+    "bernoulli_.float": ((X, 1.5), (X, -0.5)),
+    "bernoulli_.Tensor": tuple((X, filled(p, 2, 3)) for p in (2.0, 1.5, -0.5, math.nan)),
     "geometric_": ((X, 0.0), (X, 1.5)), "random_.from": ((X, 3, 3), (X, 3, 2)), "random_.to": ((X, 0), (X, -1)),
     "multinomial": (
         (t(3), 4), (t(3), 0), (t(3), -1), (filled(0.0, 3), 1), (filled(-1.0, 3), 1), (filled(math.inf, 3), 1),

@@ -7,6 +7,7 @@ all of them.
 
 from __future__ import annotations
 
+import cmath
 import math
 import random
 from collections.abc import Callable, Iterator
@@ -120,6 +121,8 @@ def _pointwise(op: Operator, dtype: str, rng: random.Random, plain: Case) -> Ite
         yield _with(plain, "large exponents", lambda given: [rng.uniform(-reach, reach) for _ in range(COUNT)])
     if kind == "c" and op.name in FAR:
         yield _with(plain, "complex numbers of many magnitudes", lambda given: _far(given.dtype, rng))
+    if kind == "c" and op.name == "log1p":
+        yield _with(plain, "complex numbers near -1", lambda given: _near_minus_one(rng))
     if several and kind in "iuf" and (form is not None or takes_any_integer(op, dtype)):
         base = _bases(dtype, rng)
         yield _with(plain, "neighbours", lambda given: _neighbours(given, base, rng))
@@ -155,6 +158,11 @@ def _far(dtype: str, rng: random.Random) -> list[Any]:
     """Returns complex numbers whose parts have any exponent, but the outermost."""
     reach = 100 if dtype == "complex64" else 900
     return [complex(*(rng.choice((1, -1)) * 2.0 ** rng.uniform(-reach, reach) for _ in range(2))) for _ in range(COUNT)]
+
+
+def _near_minus_one(rng: random.Random) -> list[Any]:
+    """Returns complex numbers whose sums with 1 are small, down to 2**-16."""
+    return [cmath.rect(2.0 ** rng.uniform(-16, -1), rng.uniform(-math.pi, math.pi)) - 1 for _ in range(COUNT)]
 
 
 def _bases(dtype: str, rng: random.Random) -> list[Any]:
