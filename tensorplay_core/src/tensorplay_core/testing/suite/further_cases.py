@@ -123,6 +123,10 @@ def _pointwise(op: Operator, dtype: str, rng: random.Random, plain: Case) -> Ite
         yield _with(plain, "complex numbers of many magnitudes", lambda given: _far(given.dtype, rng))
     if kind == "c" and op.name == "log1p":
         yield _with(plain, "complex numbers near -1", lambda given: _near_minus_one(rng))
+    if kind == "c" and op.name in ("sgn", "abs"):
+        yield _with(plain, "complex numbers on the axes", lambda given: [1j**k * (k // 4) for k in range(COUNT)])
+    if kind == "c" and op.name == "sigmoid":
+        yield _with(plain, "complex numbers of large real parts", lambda given: _wide(given.dtype, rng))
     if several and kind in "iuf" and (form is not None or takes_any_integer(op, dtype)):
         base = _bases(dtype, rng)
         yield _with(plain, "neighbours", lambda given: _neighbours(given, base, rng))
@@ -158,6 +162,12 @@ def _far(dtype: str, rng: random.Random) -> list[Any]:
     """Returns complex numbers whose parts have any exponent, but the outermost."""
     reach = 100 if dtype == "complex64" else 900
     return [complex(*(rng.choice((1, -1)) * 2.0 ** rng.uniform(-reach, reach) for _ in range(2))) for _ in range(COUNT)]
+
+
+def _wide(dtype: str, rng: random.Random) -> list[Any]:
+    """Returns complex numbers whose exponentials are 0 or infinite."""
+    least = 120 if dtype == "complex64" else 900
+    return [complex(rng.choice((1, -1)) * least * rng.uniform(1, 1.2), rng.uniform(-1.5, 1.5)) for _ in range(COUNT)]
 
 
 def _near_minus_one(rng: random.Random) -> list[Any]:
