@@ -24,6 +24,8 @@ def randint(make: Maker) -> Iterator[Sample]:
         yield make.sample("negative", -5, -1, (4,), **placed(make))
     yield make.sample("one", 1, 2, (4,), **placed(make))
     yield make.sample("default dtype", 0, 10, (4,), **placed(make, dtype=False))
+    if make.dtype.is_signed and make.dtype.itemsize > 1:
+        yield make.sample("on both sides of 0", -5, 200, (4,), **placed(make))
 
 
 def normal(make: Maker) -> Iterator[Sample]:
@@ -64,6 +66,9 @@ def multinomial(make: Maker) -> Iterator[Sample]:
         for rest in ((2,), (1, False), (5, True), (shape[-1],)):
             yield make.sample(f"shape {shape} {rest}", make.tensor(shape, fill=(1, 2, 0.5)), *rest, smooth=False)
     yield make.sample("strided", make.tensor((4, 3), "strided", fill=(1, 2, 0.5)), 2, smooth=False)
+    yield make.sample("less than 1 in all", make.tensor((3,), fill=(0.125, 0.25, 0.5)), 2, smooth=False)
+    if make.dtype.name == "float64":
+        yield make.sample("small", make.tensor((3,), fill=(1e-300, 2e-300, 3e-300)), 2, smooth=False)
 
 
 def draw(make: Maker) -> Iterator[Sample]:
@@ -88,6 +93,8 @@ def draw(make: Maker) -> Iterator[Sample]:
         for shape in ((), (3,), (2, 3), (0, 3)):
             yield make.sample(f"shape {shape} {rest}", make.tensor(shape), *rest)
         yield make.sample(f"strided {rest}", make.tensor((4, 3), "strided"), *rest)
+    if name == "random_.from" and make.dtype.is_signed:
+        yield make.sample("from below 0 to the largest", make.tensor((3,)), -5, None)
 
 
 BY_RULE = {

@@ -96,6 +96,7 @@ def logsumexp(make: Maker) -> Iterator[Sample]:
     if make.inexact:
         yield make.sample("large", make.tensor((3,), fill=(1000.0, 1001.0, -1000.0)), 0, smooth=False)
     yield from special(make, (-1,))
+    yield make.sample("empty dim of 3", make.tensor((2, 0, 3)), 1, smooth=False)
 
 
 def spread(make: Maker) -> Iterator[Sample]:
@@ -130,6 +131,8 @@ def spread(make: Maker) -> Iterator[Sample]:
         yield make.sample("a large mean", make.tensor((4,), fill=(1000.125, 1000.25, 1000.5)), smooth=False)
     if make.inexact:
         yield make.sample("nan", make.tensor((2, 3), fill=(1.0, math.nan, 2.0)), *args, **kwargs, smooth=False)
+    if overload == "correction":
+        yield make.sample("no correction is named", make.tensor((3, 4)), 0, correction=None)
 
 
 _NORMS = (2, 1, 0, 3, 0.5, 1.5, -1, math.inf, -math.inf)
@@ -166,6 +169,9 @@ def norm(make: Maker) -> Iterator[Sample]:
         fill = (1.0, math.nan, 2.0)
         yield make.sample("nan", make.tensor((2, 3), fill=fill), 2, 0, smooth=False, **typed)
         yield make.sample("nan, order inf", make.tensor((2, 3), fill=fill), math.inf, 0, smooth=False, **typed)
+    yield make.sample("zeros, order 0", make.tensor((2, 3), fill=(0, 1, 2)), 0, 1, smooth=False, **typed)
+    if make.has("p"):
+        yield make.sample("no order is named", make.tensor((2, 3)), None, 1, **typed)
 
 
 def median(make: Maker) -> Iterator[Sample]:
@@ -181,6 +187,7 @@ def median(make: Maker) -> Iterator[Sample]:
         yield make.sample("empty result", make.tensor((0, 3)), 1)
         yield make.sample("dim 1 of 3", make.tensor((2, 3, 4)), 1)
     yield from special(make, dims[-1])
+    yield make.sample("an odd number", make.tensor((5, 3)), *dims[0])
 
 
 def quantile(make: Maker) -> Iterator[Sample]:

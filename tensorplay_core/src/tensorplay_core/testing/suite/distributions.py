@@ -98,6 +98,11 @@ def second(*shares: float) -> Law:
     ))  # fmt: skip
 
 
+def every(step: int, first: int) -> Law:
+    """Only integers that are so many apart; nothing is said of their shares."""
+    return Law(lambda x: x % step == first, lambda x: 1.0, ())
+
+
 def dropped(chance: float) -> Law:
     """What dropout makes of ones: 0 with a probability, else one over the other probability."""
     return Law(lambda x: x in (0, 1 / (1 - chance)), lambda x: chance, (0.5,))
@@ -175,6 +180,7 @@ def draws(op: Operator, dtype: str) -> Iterator[Draw]:
         "multinomial": lambda: [
             Draw((_matrix(dtype, weights), COUNT, True), tuple(chances(*row) for row in weights)),
             Draw((_matrix(dtype, weights[:1] * COUNT), 2), (chances(*weights[0]), second(*weights[0])), {}, True),
+            Draw((Given((1000,), [float(k % 10 == 7) for k in range(1000)], dtype), 100), (every(10, 7),)),
         ],
         "native_dropout": lambda: [Draw((ones, p, True), (dropped(p), chances(p, 1 - p))) for p in (0.5, 0.75)],
         "dropout": lambda: [Draw((ones, p, True), (dropped(p),)) for p in (0.5, 0.75)],

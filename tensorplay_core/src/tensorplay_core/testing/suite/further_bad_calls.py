@@ -302,10 +302,11 @@ BAD_ARGS: dict[str, tuple[Args, ...]] = {
         ((row(1, 2, 3), row(1, 2)),),
     ),
     # ------------------------------------------------------------------------------------------------ random numbers
-    "bernoulli": ((X,), (filled(-0.5, 2),), (filled(math.nan, 2),)),
+    "bernoulli": ((X,), (filled(-0.5, 2),), (filled(1.5, 2),), (filled(math.nan, 2),)),
     "bernoulli.p": ((X, 1.5), (X, -0.5), (X, math.nan)),
     "uniform_": ((X, 2.0, 1.0),), "normal_": ((X, 0.0, -1.0),), "exponential_": ((X, 0.0), (X, -1.0)),
-    "bernoulli_.float": ((X, 1.5), (X, -0.5)), "bernoulli_.Tensor": ((X, X), (X, filled(-0.5, 2, 3))),
+    "bernoulli_.float": ((X, 1.5), (X, -0.5)),
+    "bernoulli_.Tensor": tuple((X, filled(p, 2, 3)) for p in (2.0, 1.5, -0.5, math.nan)),
     "geometric_": ((X, 0.0), (X, 1.5)), "random_.from": ((X, 3, 3), (X, 3, 2)), "random_.to": ((X, 0), (X, -1)),
     "multinomial": (
         (t(3), 4), (t(3), 0), (t(3), -1), (filled(0.0, 3), 1), (filled(-1.0, 3), 1), (filled(math.inf, 3), 1),
@@ -351,5 +352,9 @@ NAMED: dict[str, tuple[Args, ...]] = {
     **dict.fromkeys(("inverse", "linalg_inv"), ((batch(SINGULAR, 6),),)),
     "linalg_solve": ((batch(SINGULAR, 6), filled(1.0, 6, 2, 1)),),
     "linalg_cholesky": ((batch(INDEFINITE, 6),),),
+    "multinomial": (
+        (Given((6, 3), [1.0] * 15 + [1.0, 0.0, 0.0], "float32"), 2),
+        (Given((6, 3), [1.0] * 15 + [1.0, -1.0, 2.0], "float32"), 2, True),
+    ),
 }
 """Calls with a bad item in a batch, number 5 of 6: the message must have that number in it."""

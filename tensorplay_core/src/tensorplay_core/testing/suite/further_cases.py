@@ -7,6 +7,7 @@ all of them.
 
 from __future__ import annotations
 
+import cmath
 import math
 import random
 from collections.abc import Callable, Iterator
@@ -39,9 +40,13 @@ REST: dict[str, tuple[Any, ...]] = {
 SCALED = {"f": -1.5, "c": -1.5, "i": -3}
 """An ``alpha`` by kind of dtype."""
 UNBOUNDED = frozenset({"add", "sub", "mul", "div", "neg", "abs", "sgn", "square", "reciprocal", "sqrt", "rsqrt", "exp",
-                       "expm1", "log", "log1p", "tanh", "sigmoid", "relu", "maximum", "minimum", "where", "clone",
+                       "expm1", "exp2", "log", "log1p", "log2", "log10", "logaddexp", "sinh", "cosh", "tanh", "asinh",
+                       "atan", "atan2", "hypot", "erf", "erfc", "sigmoid", "relu", "maximum", "minimum", "where",
+                       "clone", "floor", "ceil", "trunc", "round", "copysign", "signbit", "isnan", "isinf", "isfinite",
                        "eq", "ne", "lt", "le", "gt", "ge", "pow"})  # fmt: skip
 """Operators that are exact up to the last numbers of a dtype; formulas may overflow on the way to a result."""
+EXPONENTIAL = {"exp": math.e, "exp2": 2.0, "expm1": math.e, "sinh": math.e, "cosh": math.e}
+"""Operators whose results have every exponent, with the base; an error of their input is one of the result's digits."""
 FAR = frozenset({"abs", "log1p"})
 """Operators on complex numbers that need not overflow where the square of a part does."""
 
@@ -111,8 +116,17 @@ def _pointwise(op: Operator, dtype: str, rng: random.Random, plain: Case) -> Ite
     several = len(givens) > 1 and all(given.dtype == dtype for given in givens)
     if form is not None and kind == "f" and op.name in UNBOUNDED:
         yield _with(plain, "numbers of every magnitude", lambda given: _magnitudes(given, form, rng))
+    if form is not None and kind == "f" and op.name in EXPONENTIAL:
+        reach = 0.98 * math.log(form.largest, EXPONENTIAL[op.name])
+        yield _with(plain, "large exponents", lambda given: [rng.uniform(-reach, reach) for _ in range(COUNT)])
     if kind == "c" and op.name in FAR:
         yield _with(plain, "complex numbers of many magnitudes", lambda given: _far(given.dtype, rng))
+    if kind == "c" and op.name == "log1p":
+        yield _with(plain, "complex numbers near -1", lambda given: _near_minus_one(rng))
+    if kind == "c" and op.name in ("sgn", "abs"):
+        yield _with(plain, "complex numbers on the axes", lambda given: [1j**k * (k // 4) for k in range(COUNT)])
+    if kind == "c" and op.name == "sigmoid":
+        yield _with(plain, "complex numbers of large real parts", lambda given: _wide(given.dtype, rng))
     if several and kind in "iuf" and (form is not None or takes_any_integer(op, dtype)):
         base = _bases(dtype, rng)
         yield _with(plain, "neighbours", lambda given: _neighbours(given, base, rng))
@@ -148,6 +162,17 @@ def _far(dtype: str, rng: random.Random) -> list[Any]:
     """Returns complex numbers whose parts have any exponent, but the outermost."""
     reach = 100 if dtype == "complex64" else 900
     return [complex(*(rng.choice((1, -1)) * 2.0 ** rng.uniform(-reach, reach) for _ in range(2))) for _ in range(COUNT)]
+
+
+def _wide(dtype: str, rng: random.Random) -> list[Any]:
+    """Returns complex numbers whose exponentials are 0 or infinite."""
+    least = 120 if dtype == "complex64" else 900
+    return [complex(rng.choice((1, -1)) * least * rng.uniform(1, 1.2), rng.uniform(-1.5, 1.5)) for _ in range(COUNT)]
+
+
+def _near_minus_one(rng: random.Random) -> list[Any]:
+    """Returns complex numbers whose sums with 1 are small, down to 2**-16."""
+    return [cmath.rect(2.0 ** rng.uniform(-16, -1), rng.uniform(-math.pi, math.pi)) - 1 for _ in range(COUNT)]
 
 
 def _bases(dtype: str, rng: random.Random) -> list[Any]:

@@ -26,10 +26,23 @@ BELOW = {"rand": 0.5 + math.sqrt(1 / 12), "randn": (1 + math.erf(math.sqrt(0.5))
 """The share of numbers that are less than one standard deviation above the mean."""
 CREATED = {
     "rand": "tp.rand(20", "randn": "tp.randn(20", "randperm": "tp.randperm(20", "randint": "tp.randint(0, 1000, (20,)",
+    "normal": "tp.normal(0.0, 1.0, (20,)",
 }  # fmt: skip
 """The functions that make a tensor of random numbers, with the text of a call up to the device."""
 NORMALS = 1000
 """So many normal numbers are drawn to see what they take: one in fifty needs another try."""
+TAKING: dict[str, Callable[[Any, Any], Any]] = {
+    "tp.bernoulli(x)": lambda tp, x: tp.bernoulli(x),
+    "tp.bernoulli(x, 0.25)": lambda tp, x: tp.bernoulli(x, 0.25),
+    "x.bernoulli_(0.25)": lambda tp, x: x.bernoulli_(0.25),
+    "x.bernoulli_(x.clone())": lambda tp, x: x.bernoulli_(x.clone()),
+    "tp.normal(x, 2.0)": lambda tp, x: tp.normal(x, 2.0),
+    "tp.normal(x, x)": lambda tp, x: tp.normal(x, x),
+    "x.normal_()": lambda tp, x: x.normal_(),
+    "x.uniform_()": lambda tp, x: x.uniform_(),
+    "x.exponential_()": lambda tp, x: x.exponential_(),
+}
+"""What draws as many numbers as ``x`` has, each with as many bits as its dtype needs."""
 HALVES = 8
 """After each of so many draws the state is saved, as a generator may keep what a draw has left of a longer number."""
 
@@ -206,7 +219,7 @@ def _indices_apart(subject: Subject) -> None:
     one, other = (f"{subject.device}:{index}" for index in range(2))
     for name, text in CREATED.items():
         function, drawn = getattr(subject.tp, name), []
-        args = (0, 1000, (20,)) if name == "randint" else (20,)
+        args = {"randint": (0, 1000, (20,)), "normal": (0.0, 1.0, (20,))}.get(name, (20,))
         for count in (0, 3):
             seed = _seeded(subject, "indices", name)
             for _ in range(count):
@@ -231,9 +244,10 @@ def _philox(subject: Subject) -> None:
         raise Skip from None
     if not first.startswith(MARK):
         raise Skip
-    for place in (-3, -2):  # where in the buffer it is, and whether half a word is left
+    # Whose state it is, where in the buffer it is, and whether half a word is left.
+    for place, bad in ((0, MARK[::-1]), (-3, WORDS + 1), (-2, 2)):
         parts = [*STATE.unpack(first)]
-        parts[place] = WORDS + 1
+        parts[place] = bad
         try:
             tp.set_rng_state(STATE.pack(*parts), name)
         except TensorPlayError:
@@ -257,6 +271,15 @@ def _philox(subject: Subject) -> None:
         least = NORMALS * max(by_name(dtype).itemsize, 4) / 8  # in float32 half of a word, in complex128 two
         if not least <= Philox(tp.get_rng_state(name)).taken - before <= 1.1 * least:
             raise Finding(f"randn in {dtype} takes more or less of the generator than on other devices", program)
+        for text in () if by_name(dtype).is_complex else TAKING:
+            x = tp.full((NORMALS,), 0.5, dtype=getattr(tp, dtype), device=name)
+            before = Philox(tp.get_rng_state(name)).taken
+            try:
+                TAKING[text](tp, x)
+            except BackendError:
+                continue  # it is optional
+            if not least <= Philox(tp.get_rng_state(name)).taken - before <= 1.1 * least:
+                raise Finding(f"{text} in {dtype} takes more or less of the generator than on other devices", program)
 
 
 def _generator(subject: Subject) -> None:
