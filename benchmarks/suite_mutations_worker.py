@@ -104,11 +104,12 @@ def run(asked: dict[str, Any], reached: set[str], found: dict[str, list[str]]) -
 
 
 def loosened() -> Any:
-    """Returns array-api-strict with what the standard leaves open done as JAX does it.
+    """Returns array-api-strict with what the standard leaves open done otherwise than by NumPy, which it is made of.
 
-    NumPy, which it is made of, refuses an index that is out of range, counts a negative one from the end, takes every
-    negative size for -1, and lets an array of 0 dims have an axis. The standard promises neither of ``take``, nor the
-    first of ``x[i]``, nor the last two of ``reshape`` and reductions; the kernels must do without.
+    NumPy refuses an index that is out of range, counts a negative one from the end, takes every negative size for -1,
+    lets an array of 0 dims have an axis, takes NaN for the largest and the smallest, and shifts by any number of bits.
+    The standard promises neither of ``take``, nor the first of ``x[i]``, nor the next two of ``reshape`` and
+    reductions, nor the last two of ``argmax`` and shifts; the kernels must do without, as JAX lacks some of it.
     """
     refusing, taking, shaping = _array_object.Array.__getitem__, array_api_strict.take, array_api_strict.reshape
 
@@ -136,7 +137,25 @@ def loosened() -> Any:
 
         return called
 
-    for name in ("any", "argmax", "flip", "max", "sum"):
+    def skipping(function: Any, last: float) -> Any:
+        def called(x: Any, /, **options: Any) -> Any:
+            x = array_api_strict.where(array_api_strict.isnan(x), last, x) if "float" in str(x.dtype) else x
+            return function(x, **options)
+
+        return called
+
+    def wrapping(function: Any) -> Any:
+        def called(x: Any, count: Any, /) -> Any:
+            most = array_api_strict.asarray(array_api_strict.iinfo(x.dtype).bits - 1, dtype=count.dtype)
+            return function(x, array_api_strict.bitwise_and(count, most))
+
+        return called
+
+    for name, last in (("argmax", -numpy.inf), ("argmin", numpy.inf)):
+        setattr(array_api_strict, name, skipping(getattr(array_api_strict, name), last))
+    for name in ("bitwise_left_shift", "bitwise_right_shift"):
+        setattr(array_api_strict, name, wrapping(getattr(array_api_strict, name)))
+    for name in ("all", "any", "argmax", "argmin", "flip", "max", "mean", "min", "prod", "sum"):
         setattr(array_api_strict, name, with_dims(getattr(array_api_strict, name)))
     _array_object.Array.__getitem__ = clipping  # type: ignore[method-assign]
     array_api_strict.reshape = reshape
