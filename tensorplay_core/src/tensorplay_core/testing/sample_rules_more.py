@@ -43,7 +43,7 @@ def indices(make: Maker, lists: list[Any]) -> list[Any]:
     return [None if one is None else make.integers(one, "bool" if _is_mask(one) else "int64") for one in lists]
 
 
-OTHER_INTEGERS = {"uint8": [129, 0, 3], "int8": [-1, 127, -128], "uint64": [2, 129, 0], "int32": [0, -1, -130]}
+OTHER_INTEGERS = {"uint8": [129, 0, 3], "int8": [-1, 127, -128], "uint64": [2, 129, 0], "int32": [-130, -1, 3]}
 """Indices of other dtypes into 130 elements, a number that 8 bits do not hold."""
 
 
@@ -159,6 +159,8 @@ def arange(make: Maker) -> Iterator[Sample]:
     """Ranges up and down, empty, and with fractions; the dtype is left to the arguments."""
     rows = ((0, 5, 1), (2, 11, 3), (5, 0, -2), (3, 3, 1), (0.0, 1.0, 0.25), (1, 2, 0.5), (-1.5, 2.0, 1))
     for row in rows:
+        yield make.sample(f"{row}", *row, **placed(make, dtype=False))
+    for row in ((1.0, 1.0, 0.5), (2.0, 0.5, -0.5)):
         yield make.sample(f"{row}", *row, **placed(make, dtype=False))
 
 
