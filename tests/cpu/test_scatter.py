@@ -52,3 +52,10 @@ def test_an_infinity_among_many_slices_stays_in_its_place() -> None:
     values[7, 0], values[8, 1] = np.inf, np.nan
     add_slices(target, 0, np.arange(90) % 3, values)
     assert np.array_equal(target, [[30, 30], [np.inf, 30], [30, np.nan]], equal_nan=True)
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("int8", 130), ("int16", 40_000)])
+def test_a_negative_place_of_few_bits_counts_from_the_end_of_a_dim_that_they_cannot_hold(dtype: str, size: int) -> None:
+    target = np.zeros((size, 2))
+    add_slices(target, 0, np.array([-1, 100, -1], dtype), np.ones((3, 2)))
+    assert (target[size - 1].tolist(), target[100].tolist(), target.sum()) == ([2, 2], [1, 1], 6)

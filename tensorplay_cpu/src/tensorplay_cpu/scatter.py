@@ -59,7 +59,8 @@ def adding() -> Kernels:
             raise IndexError(f"an index is out of bounds for dim {dim} of size {size}")
         if not values.size:
             return
-        places = (where(places < 0, places + size, places) if low < 0 else places).astype("int64", copy=False)
+        places = places.astype("int64", copy=False)  # first, as the size of the dim need not fit 8 bits
+        places = where(places < 0, places + size, places) if low < 0 else places
         outer, inner = math.prod(shape[:dim]), math.prod(shape[dim + 1 :])
         target, values = self.reshape((outer, size, inner)), values.reshape((outer, count, inner))
         if inner > 1 and count >= _MANY * size:

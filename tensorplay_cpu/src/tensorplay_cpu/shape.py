@@ -140,7 +140,7 @@ def data(general: Kernels) -> Kernels:
         return general_index(self, indices)  # of nothing but None
 
     def index_put_(self: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-        if not accumulate or self.dtype.itemsize == 2:
+        if not accumulate or self.dtype.itemsize == 2 or not self.flags.writeable:  # add.at writes all the same
             return general_index_put(self, indices, values, accumulate)
         key: Any = tuple([_ALL if index is None else index for index in indices])
         try:

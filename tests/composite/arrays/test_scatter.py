@@ -76,11 +76,16 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(xp, k):
         ([np.array([0, 2])], np.ones(3), DimError),
         ([np.array([0, 1])], np.ones(4), ShapeError),
         ([np.array([True, True])], np.ones((3, 3)), ShapeError),
+        ([np.array([True, True])], np.ones((1, 2, 3)), ShapeError),
+        ([np.ones((2, 3), bool)], np.ones((1, 6)), ShapeError),
+        ([None, np.array([True, False, True])], np.ones((1, 2, 2)), ShapeError),
     ):
         given = xp.asarray(x)
         for accumulate in (False, True):
             with pytest.raises(error):
-                k["index_put_"](given, [xp.asarray(i) for i in indices], xp.asarray(values), accumulate)
+                k["index_put_"](
+                    given, [None if i is None else xp.asarray(i) for i in indices], xp.asarray(values), accumulate
+                )
         assert not host(given).any()
     with pytest.raises(DimError, match=r"index -9 is out of bounds for dim 1 of size 3 \(valid: -3 to 2\)"):
         k["index"](xp.asarray(x), [None, xp.asarray(np.array([3, -9]))])

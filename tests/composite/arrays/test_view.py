@@ -175,3 +175,17 @@ def test_cat_that_cannot_be(k):
     for arrays, dim in (([np.ones((2, 3)), np.ones((3, 3))], 1), ([np.ones(2), np.ones((2, 2))], 0), ([np.ones(2)], 1)):
         with pytest.raises((ValueError, IndexError)):
             k["cat"](arrays, dim)
+
+
+@pytest.mark.parametrize("lent", [False, True])
+def test_memory_that_an_array_runs_through_backwards(k, lent):
+    array = np.arange(6.0)[::-1]
+    array = np.from_dlpack(array) if lent else array  # it knows no array whose memory it is
+    assert k["as_strided"](array, (2,), (1,), 0).tolist() == [0, 1]
+    assert k["as_strided"](array, (3,), (2,), 1).tolist() == [1, 3, 5]
+    assert k["as_strided"](array, (1,), (1,)).tolist() == [5]
+    assert k["as_strided"](array[4:], (2,), (1,)).tolist() == [1, 2]
+    with pytest.raises(ShapeError):
+        k["as_strided"](array, (2,), (1,))
+    matrix = np.arange(6.0).reshape(2, 3)[:, ::-1]
+    assert k["as_strided"](np.from_dlpack(matrix) if lent else matrix, (6,), (1,), 0).tolist() == [0, 1, 2, 3, 4, 5]

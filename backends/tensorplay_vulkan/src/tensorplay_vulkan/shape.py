@@ -35,7 +35,9 @@ def kernels(gpu: Gpu) -> dict[str, Any]:
 
     def as_strided(self: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
         offset = self.offset if storage_offset is None else storage_offset
-        shapes_view.check_in_storage("as_strided", size, stride, offset, self.buffer.size // ITEMSIZE)
+        words = self.buffer.size // ITEMSIZE
+        count = words if self.size or words > 1 else 0  # a buffer of no elements has a word too
+        shapes_view.check_in_storage("as_strided", size, stride, offset, count)
         return self.view(tuple(size), tuple(stride), offset - self.offset)
 
     def cat(tensors: Any, dim: int = 0) -> Any:

@@ -105,7 +105,6 @@ def _scattering(xp: Any, support: Support, combined: Combined, counted: Counted)
     def places_of(shape: tuple[int, ...], dim: int, index: Any) -> Any:
         """Where in C order the elements are that an index along one dim names."""
         shape = shape or (1,)
-        index = xp.reshape(index, index.shape or (1,))
         index = index if index.dtype == int64 else cast(index, int64)
         ndim = len(shape)
         dim = dim + ndim if dim < 0 else dim

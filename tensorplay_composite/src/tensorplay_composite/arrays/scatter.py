@@ -86,8 +86,6 @@ def sums(xp: Any, support: Support, places: Kernel) -> Kernels:
         return xp.reshape(added(math.prod(sizes), xp.reshape(where, (-1,)), xp.reshape(wide, (-1,))), sizes)
 
     def index_put_(self: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-        if all(index is None for index in indices):
-            check_picked("index_put_", tuple(values.shape), tuple(self.shape))
         if not support.mutable:
             return replaced_at(self, indices, values, accumulate)
         if accumulate:
@@ -95,6 +93,8 @@ def sums(xp: Any, support: Support, places: Kernel) -> Kernels:
             return self
         key = (*(_ALL if index is None else index for index in indices), ...)
         try:
+            if values.ndim > 1 and values.ndim > picked_dims(self.ndim, indices):
+                raise ValueError("too many dims")  # NumPy would leave out leading ones of size 1
             self[key] = values
         except IndexError:
             places(tuple(self.shape), indices)  # it says which index is out of range
@@ -103,6 +103,16 @@ def sums(xp: Any, support: Support, places: Kernel) -> Kernels:
             check_picked("index_put_", tuple(values.shape), tuple(self[key].shape))
             raise
         return self
+
+    def picked_dims(ndim: int, indices: Any) -> int:
+        """How many dims have the elements that index arrays and masks select."""
+        given = 0
+        for index in indices:
+            if index is not None:
+                mask = kind[index.dtype] == "bool"
+                ndim -= index.ndim if mask else 1
+                given = max(given, 1 if mask else index.ndim)
+        return ndim + given
 
     def replaced_at(self: Any, indices: Any, values: Any, accumulate: bool) -> Any:
         """A copy of an array with values at the indices; the last one of several stays."""

@@ -178,12 +178,14 @@ def strides(xp: Any, support: Support) -> Kernels:
 
 
 def root_of(array: Any) -> Any:
-    """Returns the array that owns the memory of a view, as far as NumPy knows."""
+    """Returns the array that owns the memory of a view, as far as NumPy knows, from its lowest address on."""
     base = array.base
     while base is not None:
         if isinstance(base, type(array)):
             array = base
         base = getattr(base, "base", None)  # as_strided puts an object of its own between
+    if min(array.strides, default=0) < 0:  # what another library lends may run backwards
+        array = array[tuple([slice(None, None, -1 if step < 0 else 1) for step in array.strides])]
     return array
 
 
@@ -192,28 +194,22 @@ def storage_of(array: Any) -> tuple[int, int]:
 
     Example:
         >>> import numpy
-        >>> storage_of(numpy.zeros(5, dtype="float32")[2:])
-        (2, 5)
+        >>> storage_of(numpy.zeros(5, dtype="float32")[2:]), storage_of(numpy.zeros(5)[::-1])
+        ((2, 5), (4, 5))
     """
     if not hasattr(array, "base"):
         return 0, math.prod(array.shape)
     root = root_of(array)
     if root.size == 0:
         return 0, 0
-    start, end = byte_bounds(root)
-    return (byte_bounds(array)[0] - start) // array.itemsize if array.size else 0, (end - start) // array.itemsize
+    last = sum((size - 1) * step for size, step in zip(root.shape, root.strides, strict=True))
+    offset = (address(array) - address(root)) // array.itemsize if array.size else 0
+    return offset, (last + root.itemsize) // array.itemsize
 
 
-def byte_bounds(array: Any) -> tuple[int, int]:
-    """Returns the addresses of the first byte of an array and of the one after its last."""
-    start = array.__array_interface__["data"][0] if hasattr(array, "__array_interface__") else array.data.ptr
-    end = start
-    for size, step in zip(array.shape, array.strides, strict=True):
-        if step < 0:
-            start += (size - 1) * step
-        else:
-            end += (size - 1) * step
-    return start, end + array.itemsize
+def address(array: Any) -> int:
+    """Returns where the first element of an array lies."""
+    return int(array.__array_interface__["data"][0] if hasattr(array, "__array_interface__") else array.data.ptr)
 
 
 def kernels(xp: Any, support: Support) -> Kernels:

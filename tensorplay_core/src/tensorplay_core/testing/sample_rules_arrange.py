@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tensorplay_core.testing.sample_maker import Maker
+from tensorplay_core.testing.sample_rules_more import other_integers
 from tensorplay_core.testing.sample_specs import Sample
 
 Rows = tuple[tuple[tuple[int, ...], tuple[Any, ...]], ...]
@@ -56,6 +57,7 @@ _ROWS: dict[str, Rows] = {
         ((0, 3), (1, 1)),
         ((2, 3, 4), (1, 1)),
         ((2, 3, 4), ((1, -1), (1, 0))),
+        ((3, 1), (1, 0)),
     ),
     "rot90": (
         ((2, 3), ()),
@@ -155,6 +157,10 @@ def counts(make: Maker) -> Iterator[Sample]:
         yield make.sample(f"{numbers}", make.integers(numbers), smooth=False)
     yield make.sample("int32", make.integers([1, 2], "int32"), smooth=False)
     yield make.sample("output_size", make.integers([1, 2]), output_size=3, smooth=False)
+    for dtype in ("uint8", "int8", "uint64"):
+        yield make.sample(dtype, make.integers([100, 0, 127, 2], dtype), smooth=False)
+    yield make.sample("one number", make.integers(3), smooth=False)
+    yield make.sample("output_size of nothing", make.integers([]), output_size=0, smooth=False)
 
 
 def repeat_interleave(make: Maker) -> Iterator[Sample]:
@@ -211,6 +217,9 @@ def slices(make: Maker) -> Iterator[Sample]:
     if adds and not make.dtype.is_bool:
         source = make.tensor((3, 3), argument="source")
         yield make.sample("alpha", make.tensor((4, 3)), 0, make.integers([3, 0, 3]), source, alpha=make.number(2))
+    for other, name in other_integers(make):
+        rest = [_filling(make)] if fill else [make.tensor((3,), argument="source")]
+        yield make.sample(name, make.tensor((130,)), 0, other, *rest, smooth=False)
 
 
 def _filling(make: Maker) -> Any:
@@ -234,6 +243,8 @@ def put(make: Maker) -> Iterator[Sample]:
     source = make.tensor((3,), argument="source")
     yield make.sample("repeated", make.tensor((2, 3)), make.integers([1, 1, 4]), source, True)
     yield make.sample("strided", make.tensor((4, 3), "strided"), make.integers([7, 1, 2]), source)
+    for other, name in other_integers(make):
+        yield make.sample(name, make.tensor((130,)), other, source, smooth=False)
 
 
 def take_along_dim(make: Maker) -> Iterator[Sample]:
@@ -255,6 +266,8 @@ def take_along_dim(make: Maker) -> Iterator[Sample]:
     for shape, index, rest in table:
         yield make.sample(f"shape {shape} {index} {rest}", make.tensor(shape), make.integers(index), *rest)
     yield make.sample("strided", make.tensor((4, 3), "strided"), make.integers([[2, 0]]), 1)
+    for other, name in other_integers(make):
+        yield make.sample(name, make.tensor((130,)), other, 0, smooth=False)
 
 
 _SCATTERED: tuple[tuple[tuple[int, ...], int, Any], ...] = (
@@ -310,6 +323,11 @@ def scatter_reduce(make: Maker) -> Iterator[Sample]:
         own = make.tensor((3,), fill=_distinct(make, reduce, 3, 0.25))
         one = make.tensor((), argument="src", fill=_distinct(make, reduce, 1))
         yield make.sample(f"{reduce} 0-d source", own, 0, make.integers([1]), one, reduce)
+    for other, name in other_integers(make):
+        source = make.tensor((3,), argument="src")
+        yield make.sample(name, make.tensor((130,)), 0, other, source, "sum", smooth=False)
+    pairs = make.tensor((2, 2), argument="src")
+    yield make.sample("rows of two", make.tensor((3, 2)), 0, make.integers([[0, -1], [2, -3]]), pairs, "sum")
 
 
 def _distinct(make: Maker, reduce: str, count: int, offset: float = 0.0) -> list[float] | None:

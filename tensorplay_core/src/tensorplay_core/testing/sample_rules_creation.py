@@ -24,6 +24,14 @@ def linspace(make: Maker) -> Iterator[Sample]:
     yield make.sample("default dtype", 0, 1, 5, **placed(make, dtype=False))
     if make.name == "logspace":
         yield make.sample("base 2", 0, 4, 5, 2.0, **placed(make))
+    if make.inexact:
+        yield make.sample("one number with digits", 0.1, 2.0, 1, **placed(make))
+    else:
+        yield make.sample("ends between integers", 0.5, 5.75, 4, *base, **placed(make))
+    if make.name == "logspace" and make.dtype.is_integral and make.dtype.itemsize < 8:
+        bits = 8 * make.dtype.itemsize - make.dtype.is_signed
+        yield make.sample("the largest number", 1, 1, 2, float(2**bits - 1), **placed(make))
+        yield make.sample("the smallest number", 1, 1, 2, -float(2**bits) * make.dtype.is_signed, **placed(make))
 
 
 def triangle(make: Maker) -> Iterator[Sample]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tensorplay_core.ops.shapes import RULES, Shaped
 from tensorplay_core.testing.sample_maker import Maker
-from tensorplay_core.testing.sample_rules_more import INDEX, indices
+from tensorplay_core.testing.sample_rules_more import INDEX, NOTHING, indices, other_integers
 from tensorplay_core.testing.sample_specs import Sample
 
 Rows = tuple[tuple[tuple[int, ...], tuple[Any, ...]], ...]
@@ -175,6 +175,18 @@ def index_put(make: Maker) -> Iterator[Sample]:
     yield make.sample("a row", make.tensor((4, 3)), indices(make, [[0, 3]]), make.tensor((3,), argument="values"))
     yield make.sample("no index", make.tensor((3,)), [], make.tensor((3,), argument="values"))
     yield make.sample("strided", make.tensor((4, 3), "strided"), indices(make, [[3, 0]]), one)
+    for other, name in other_integers(make):
+        for add in (False, True):
+            values = make.tensor((3,), argument="values")
+            yield make.sample(f"{name} {add}", make.tensor((130,)), [other], values, add, smooth=False)
+    many = make.integers([7 * i % 5 for i in range(100)])
+    for add in (False, True):
+        values = make.tensor((100,), argument="values")
+        yield make.sample(f"many {add}", make.tensor((5,)), [many], values, add, smooth=False)
+    for nothing in NOTHING:
+        for add in (False, True):
+            values = make.tensor((3,), argument="values")
+            yield make.sample(f"no index {nothing} {add}", make.tensor((2, 3)), nothing, values, add)
 
 
 def _repeats(lists: list[Any]) -> bool:
@@ -204,6 +216,8 @@ def index_select(make: Maker) -> Iterator[Sample]:
     for shape, dim, index in rows:
         yield make.sample(f"shape {shape} dim {dim} {index}", make.tensor(shape), dim, make.integers(index))
     yield make.sample("strided", make.tensor((4, 3), "strided"), 0, make.integers([3, 0]))
+    for other, name in other_integers(make):
+        yield make.sample(name, make.tensor((130,)), 0, other, smooth=False)
 
 
 _GATHER: tuple[tuple[tuple[int, ...], int, Any], ...] = (
@@ -223,6 +237,8 @@ def gather(make: Maker) -> Iterator[Sample]:
     for shape, dim, index in _GATHER:
         yield make.sample(f"shape {shape} dim {dim} {index}", make.tensor(shape), dim, make.integers(index))
     yield make.sample("strided", make.tensor((4, 3), "strided"), 1, make.integers([[2, 0], [1, 1]]))
+    for other, name in other_integers(make):
+        yield make.sample(name, make.tensor((130,)), 0, other, smooth=False)
 
 
 def scatter(make: Maker) -> Iterator[Sample]:
@@ -240,6 +256,9 @@ def scatter(make: Maker) -> Iterator[Sample]:
     if make.schema.overload != "value":
         large = make.tensor((3, 4), argument="src")
         yield make.sample("larger source", make.tensor((2, 3)), 1, make.integers([[0, 2], [1, 0]]), large)
+    for other, name in other_integers(make):
+        source = make.number(2.5) if make.schema.overload == "value" else make.tensor((3,), argument="src")
+        yield make.sample(name, make.tensor((130,)), 0, other, source, smooth=False)
 
 
 def take(make: Maker) -> Iterator[Sample]:
@@ -254,6 +273,8 @@ def take(make: Maker) -> Iterator[Sample]:
     )
     for shape, index in rows:
         yield make.sample(f"shape {shape} {index}", make.tensor(shape), make.integers(index))
+    for other, name in other_integers(make):
+        yield make.sample(name, make.tensor((130,)), other, smooth=False)
 
 
 _MASKED: tuple[tuple[tuple[int, ...], Any], ...] = (

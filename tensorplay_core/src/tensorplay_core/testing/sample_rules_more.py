@@ -34,10 +34,23 @@ INDEX: tuple[tuple[tuple[int, ...], list[Any], tuple[int, ...]], ...] = (
     ((2, 3), [True, [1, 0]], (2, 3)),
 )
 
+NOTHING: tuple[list[None], ...] = ([], [None], [None, None])
+"""Indices that take all there is."""
+
 
 def indices(make: Maker, lists: list[Any]) -> list[Any]:
     """Index tensors of nested lists; bools make a mask."""
     return [None if one is None else make.integers(one, "bool" if _is_mask(one) else "int64") for one in lists]
+
+
+OTHER_INTEGERS = {"uint8": [129, 0, 3], "int8": [-1, 127, -128], "uint64": [2, 129, 0], "int32": [-130, -1, 3]}
+"""Indices of other dtypes into 130 elements, a number that 8 bits do not hold."""
+
+
+def other_integers(make: Maker) -> Iterator[tuple[Any, str]]:
+    """Indices of other integer dtypes, with what to call them."""
+    for dtype, numbers in OTHER_INTEGERS.items():
+        yield make.integers(numbers, dtype), f"{dtype} indices"
 
 
 def _is_mask(data: Any) -> bool:
@@ -51,6 +64,10 @@ def index(make: Maker) -> Iterator[Sample]:
     for shape, lists, _ in INDEX:
         yield make.sample(f"shape {shape} {lists}", make.tensor(shape), indices(make, lists))
     yield make.sample("strided", make.tensor((4, 3), "strided"), indices(make, [[3, 0, 3]]))
+    for other, name in other_integers(make):
+        yield make.sample(name, make.tensor((130,)), [other], smooth=False)
+    for nothing in NOTHING:
+        yield make.sample(f"no index {nothing}", make.tensor((2, 3)), nothing)
 
 
 def input_sizes(make: Maker) -> Iterator[Sample]:
@@ -59,6 +76,10 @@ def input_sizes(make: Maker) -> Iterator[Sample]:
         for shape, lists, result in INDEX:
             grad = make.tensor(result, argument="grad")
             yield make.sample(f"sizes {shape} {lists}", grad, shape, indices(make, lists))
+        for other, name in other_integers(make):
+            yield make.sample(name, make.tensor((3,), argument="grad"), (130,), [other], smooth=False)
+        for nothing in NOTHING:
+            yield make.sample(f"no index {nothing}", make.tensor((2, 3), argument="grad"), (2, 3), nothing)
         return
     rows: dict[str, tuple[tuple[tuple[int, ...], tuple[Any, ...]], ...]] = {
         "select_backward": (
@@ -67,6 +88,7 @@ def input_sizes(make: Maker) -> Iterator[Sample]:
             ((3,), (0, 2)),
             ((2, 0), (0, 1)),
             ((2, 3, 4), (1, 2)),
+            ((3, 2), (0, -1)),
         ),
         "slice_backward": (
             ((5,), (0, 1, 4, 1)),
@@ -137,6 +159,8 @@ def arange(make: Maker) -> Iterator[Sample]:
     """Ranges up and down, empty, and with fractions; the dtype is left to the arguments."""
     rows = ((0, 5, 1), (2, 11, 3), (5, 0, -2), (3, 3, 1), (0.0, 1.0, 0.25), (1, 2, 0.5), (-1.5, 2.0, 1))
     for row in rows:
+        yield make.sample(f"{row}", *row, **placed(make, dtype=False))
+    for row in ((1.0, 1.0, 0.5), (2.0, 0.5, -0.5)):
         yield make.sample(f"{row}", *row, **placed(make, dtype=False))
 
 

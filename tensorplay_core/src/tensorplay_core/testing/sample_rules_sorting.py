@@ -117,6 +117,8 @@ def searchsorted(make: Maker) -> Iterator[Sample]:
     order = make.integers([4, 3, 2, 1, 0])
     yield make.sample("sorter", backwards, values, sorter=order, smooth=False)
     yield make.sample("strided", _ordered(make, (6,)), make.tensor((4, 3), "strided", fill=fill), smooth=False)
+    pages = TensorSpec((2, 3, 5), [rows.data[:1] * 3] * 2, make.dtype.name)
+    yield make.sample("pages of rows", pages, make.tensor((2, 3, 4), fill=fill), smooth=False)
     if make.inexact:
         nan = make.tensor((4,), fill=(math.nan, math.inf, -math.inf, 1.0))
         yield make.sample("special values", _ordered(make, (6,)), nan, smooth=False)
@@ -149,6 +151,7 @@ def bincount(make: Maker) -> Iterator[Sample]:
         weights = make.tensor((7,), argument="weights", dtype=dtype)
         yield make.sample(f"{dtype} weights", x, weights, smooth=False)
     yield make.sample("no weights", make.tensor((0,)), make.tensor((0,), dtype="float64"), 2, smooth=False)
+    yield make.sample("nothing at all", make.tensor((0,)), smooth=False)
 
 
 def unique(make: Maker) -> Iterator[Sample]:

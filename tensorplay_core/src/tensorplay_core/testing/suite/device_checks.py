@@ -195,7 +195,7 @@ def transfers(subject: Subject) -> Iterator[Outcome]:
     checks: list[Check] = []
     for dtype in subject.dtypes:
         checks += [partial(_there_and_back, subject, dtype, layout) for layout in LAYOUTS]
-        checks += [partial(one, subject, dtype) for one in (_own_memory, _odd_shapes, _buffers, _unfit)]
+        checks += [partial(one, subject, dtype) for one in (_own_memory, _odd_shapes, _buffers, _unfit, _too_large)]
         checks += [partial(_casts, subject, dtype, other) for other in subject.dtypes]
     yield from of_device(subject, "transfers", checks)
 
@@ -298,6 +298,20 @@ def _unfit(subject: Subject, dtype: str) -> None:
         program = _program(subject, f"print(tp.tensor({literal(data)}, dtype=tp.{dtype}, device=DEVICE))")
         program = f"from math import inf, nan\n\n{program}"
         raise Finding(f"{literal(data)} must raise, and becomes the {dtype} tensor {made._array!r}", program)
+
+
+def _too_large(subject: Subject, dtype: str) -> None:
+    """A number that a floating dtype has not becomes an infinity, and nobody is warned."""
+    form = format_of(dtype)
+    if form is None or by_name(dtype).is_complex or form.largest > 1e300:
+        raise Skip
+    value = 4 * form.largest
+    line = f"x = tp.tensor([{value!r}, 1.0], dtype=tp.{dtype}, device=DEVICE)"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = subject.tp.tensor([value, 1.0], dtype=getattr(subject.tp, dtype), device=subject.device)
+    if made.tolist() != [math.inf, 1.0]:
+        raise Finding(f"{value!r} becomes {made.tolist()[0]!r} in {dtype}", _program(subject, line, "print(x)"))
 
 
 def _casts(subject: Subject, dtype: str, other: str) -> None:

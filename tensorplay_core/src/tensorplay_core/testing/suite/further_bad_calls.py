@@ -42,7 +42,7 @@ def mask(*shape: int) -> Given:
 
 X = t(2, 3)
 DEVICE = {"device": Named("device", "")}
-OUT_OF_RANGE = ((X, 2), (X, -3), (t(), 1), (t(), -2))
+OUT_OF_RANGE = ((X, 2), (X, -3), (t(), 1), (t(), -2), (t(2, 0), 2), (t(0, 3), -3))
 """A tensor and a dim that it has not; one of 0 dims has the dims 0 and -1."""
 WARNING = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 """What warns of shapes that differ before it refuses them, as PyTorch does."""
@@ -168,7 +168,9 @@ BAD_ARGS: dict[str, tuple[Args, ...]] = {
     "put": ((X, ints(6), t(1)), (X, ints(-7), t(1)), (X, ints(0), t(2)), (X, t(1), t(1))),
     "scatter_reduce": (
         (X, 0, row(2), X, "sum"), (X, 0, row(-3), X, "sum"), (X, 2, row(0), X, "sum"), (X, 0, row(0), X, "median"),
-        (X, 0, row(0, 1, 0, 1), X, "sum"), (X, 0, ints(0), X, "sum"), (X, 0, X, X, "sum"),
+        (X, 0, row(0, 1, 0, 1), X, "sum"), (X, 0, row(0, 1, 0, 1), t(2, 4), "sum"),
+        *((t(), 0, Given((), [wrong], "int64"), t(), "sum") for wrong in (1, -2)),
+        (X, 0, ints(0), X, "sum"), (X, 0, X, X, "sum"),
     ),
     "unfold": ((X, 1, 4, 1), (X, 1, 2, 0), (X, 2, 1, 1), (X, -3, 1, 1), (X, 0, -1, 1), (t(), 0, 2, 1)),
     "roll": ((X, (1, 2), (0,)), (X, 1, 2), (X, 1, -3), (X, (1, 2)), (t(), 1, 1)),
@@ -336,9 +338,14 @@ BAD_CALLS: tuple[tuple[str, Args, dict[str, Any]], ...] = (
     ("searchsorted", (t(3), t(2)), {"side": "middle"}), ("searchsorted", (t(3), t(2)), {"sorter": ints(0, 1)}),
     ("searchsorted", (t(3), t(2)), {"side": "left", "right": True}),
     ("repeat_interleave.Tensor", (ints(1, 2),), {"output_size": 4}),
+    ("repeat_interleave.Tensor", (ints(),), {"output_size": 4}),
     ("repeat_interleave.self_Tensor", (X, ints(1, 2), 0), {"output_size": 4}),
     ("repeat_interleave.self_int", (X, 2, 0), {"output_size": 5}),
     ("logspace", (1, 12, 3), {"dtype": Named("dtype", "int32"), **DEVICE}),
+    *(
+        ("logspace", (1, 1, 2, base), {"dtype": Named("dtype", dtype), **DEVICE})
+        for dtype, base in (("uint8", 256.0), ("uint8", -1.0), ("int32", 2.0**31), ("int32", -(2.0**31) - 1))
+    ),
     *((name, (1, 2, -1), DEVICE) for name in ("linspace", "logspace")),
     *((name, sizes, DEVICE) for name in ("tril_indices", "triu_indices") for sizes in ((-1, 2), (2, -1))),
     ("randint", (3, 3, (2,)), DEVICE), ("randint", (3, 2, (2,)), DEVICE), ("randint", (0, 2, (-1,)), DEVICE),

@@ -79,6 +79,10 @@ def further_cases(op: Operator, dtype: str, rng: random.Random, plain: Case | No
         yield _powers(dtype)
     elif op.name == "arange" and dtype == "int64":
         yield Case("large integers", (2**53 + 1, 2**53 + 9, 3), given, dtype)
+    elif op.name == "arange" and dtype == "float64":
+        yield Case("numbers with digits", (0.1, 1.0, 0.1), {"dtype": Named("dtype", dtype), **given}, dtype)
+    elif op.name == "arange" and dtype == "uint64":
+        yield Case("large integers", (2**63, 2**63 + 5, 2), {"dtype": Named("dtype", dtype), **given}, dtype)
 
 
 def _powers(dtype: str) -> Case:

@@ -59,10 +59,12 @@ def _broadcast(op: Operator) -> Iterator[Bad]:
 
 def _scatter(op: Operator) -> Iterator[Bad]:
     bad: dict[str, tuple[tuple[Any, ...], ...]] = {
-        "index_backward": ((_t(1), (5,), [_i(9)]), (_t(1), (5,), [_i(-6)]), (_t(3), (5,), [_i(1, 2)])),
+        "index_backward": ((_t(1), (5,), [_i(9)]), (_t(1), (5,), [_i(-6)]), (_t(3), (5,), [_i(1, 2)]),
+                           (_t(5), (5,), [None, None]), (_t(4), (5,), [None]), (_t(1), (5,), [_i(1, 2)])),
         "select_backward": ((_t(3), (2, 3), 0, 2), (_t(3), (2, 3), 0, -3), (_t(1), (2, 3), 0, 0)),
         "slice_backward": (
             *((_t(n), (5,), 0, 0, 5, 1) for n in (3, 1)), *((_t(5), (5,), 0, 0, 5, step) for step in (0, -1)),
+            (_t(5), (5,), 0, None, None, -1),
         ),
     }  # fmt: skip
     for args in bad.get(op.name, ()):
@@ -110,23 +112,23 @@ BAD: dict[str, Callable[[Operator], Iterator[Bad]]] = {
     "reshape": _each((X, (4,)), (X, (-1, -1)), (X, (-1, 4)), (X, (-2, 3))),
     "permute": _each((X, (0, 0)), (X, (0,)), (X, (0, 2))),
     "transpose": _each((X, 0, 2), (X, -3, 0), (_t(), 0, 1), (_t(), -2, 0)),
-    "expand": _each((X, (4, 3)), (X, (3,)), (_t(1), (-2,))),
+    "expand": _each((X, (4, 3)), (X, (3,)), (_t(1), (-2,)), (X, (0, 3)), (X, (2, 0))),
     "squeeze": _each(*OUT_OF_RANGE, (X, (0, 0)), (X, (0, -2)), (_t(1, 1), (0, -2)), (_t(), (0, 1))),
     "unsqueeze": _each((X, 3), (X, -4), (_t(), 1), (_t(), -2)),
-    "select": _each((X, 0, 2), (X, 0, -3), (X, 2, 0), (_t(), 0, 0)),
+    "select": _each((X, 0, 2), (X, 0, -3), (X, 2, 0), (_t(), 0, 0), (X, 0, None), (X, 0, [1])),
     "slice": _each((X, 2), (X, 0, 0, 2, 0), (X, 0, 0, 2, -1), (_t(), 0)),
     "cat": _each(([X, _t(2, 4)], 0), ([X, X], 2), ([], 0), ([X, _t(3)], 0)),
     "index": _each(
         *((X, [_i(*wrong)]) for wrong in ((2,), (0, -3))), (X, [None, _i(3)]), (X, [_i(0), _i(0), _i(0)]),
         *((X, [_mask(*shape)]) for shape in ((3,), (2, 2))), (X, [_mask(2), _mask(2)]), (_t(), [_i(0)]),
-        (X, [_i(0, 1), _i(0, 1, 2)]),
+        (X, [_i(0, 1), _i(0, 1, 2)]), (X, [None, None, None]),
     ),
     "arange": lambda op: iter([((0, 5, 0), DEVICE), ((0, -5, 1), DEVICE)]),
     "eye": lambda op: iter([((-1,), DEVICE), ((2, -1), DEVICE)]),
     "randperm": lambda op: iter([((-1,), DEVICE)]),
     "as_strided": _each(
         (X, (2, 4), (4, 1)), (X, (2,), (1,), 5), (X, (2,), (1,), -1), (X, (2,), (-1,)), (X, (-2,), (1,)),
-        (X, (2,), (1, 1)),
+        (X, (2,), (1, 1)), (_t(3, 0), (1,), (1,)), (_t(0, 3), (1,), (1,)),
     ),
     "diagonal": _each((X, 0, 0, 0), (X, 0, 1, -1), (X, 0, 2, 0), (X, 0, 0, -3), (_t(3),), (_t(),)),
     "flip": _each((X, (0, 0)), (X, (0, -2)), (X, (2,)), (X, (-3,)), (_t(), (1,)), (_t(), (-2,))),
@@ -141,7 +143,9 @@ BAD: dict[str, Callable[[Operator], Iterator[Bad]]] = {
         *((X, picked, values, add) for add in (False, True) for picked, values in (
             ([_i(0)], _t(4)), ([_i(0, 1)], _t(3, 3)), ([None, _i(3)], _t(1)), ([None, None], _t(4)),
             ([_mask(3)], _t(3)), ([_mask(2, 3)], _t(5)), ([_i(0), _i(0), _i(0)], _t(1)),
-            ([_i(0, 1), _i(0, 1, 2)], _t(1)),
+            ([_i(0, 1), _i(0, 1, 2)], _t(1)), ([None, None, None], _t(1)),
+            ([None], _t(1, 2, 3)), ([_i(0)], _t(1, 1, 3)), ([_mask(2, 3)], _t(1, 6)), ([_mask(2)], _t(1, 2, 3)),
+            ([None, _mask(3)], _t(1, 2, 3)), ([_mask(2), _i(0)], _t(1, 2)),
         )),
     ),
     "index_select": _each((X, 0, _i(2)), (X, 0, _i(-3)), (X, 2, _i(0)), (X, 0, _t(2))),
@@ -150,9 +154,11 @@ BAD: dict[str, Callable[[Operator], Iterator[Bad]]] = {
     "masked_fill.Tensor": _each((X, _mask(4), _t()), (X, _mask(2, 3), _t(2)), (X, X, _t())),
     "masked_scatter": _each((X, _mask(2, 3), _t(5)), (X, _mask(4), X), (X, X, X)),
     "gather": _each(*((X, dim, index) for dim, index in ROWS)),
-    "scatter.src": _each(*((X, dim, index, X) for dim, index in ROWS), (X, 0, _row(0, 1, 0, 1), X)),
+    "scatter.src": _each(*((X, dim, index, X) for dim, index in ROWS), (X, 0, _row(0, 1, 0, 1), X),
+                         (X, 0, _row(0, 1, 0, 1), _t(2, 4))),
     "scatter.value": _each(*((X, dim, index, 1.0) for dim, index in ROWS), (X, 0, _row(0, 1, 0, 1), 1.0)),
-    "scatter_add": _each(*((X, dim, index, X) for dim, index in ROWS), (X, 0, _row(0, 1, 0, 1), X)),
+    "scatter_add": _each(*((X, dim, index, X) for dim, index in ROWS), (X, 0, _row(0, 1, 0, 1), X),
+                         (X, 0, _row(0, 1, 0, 1), _t(2, 4))),
     "take": _each((X, _i(6)), (X, _i(0, -7)), (X, _t(1))),
     "split": _each((X, -1), (X, 1, 2), (_t(), 1)),
     "split.sizes": _each((X, (1, 2)), (X, (3, -1)), (X, (1, 1), 2)),
@@ -168,10 +174,24 @@ BAD: dict[str, Callable[[Operator], Iterator[Bad]]] = {
 
 _W = _t(2, 5)
 BEYOND: dict[str, tuple[Args, ...]] = {
-    "index": ((_W, [_i(7)]), (_W, [None, _i(9)]), (_W, [_i(1), _i(-9)]), (_W, [_mask(2), _i(0, 9)])),
+    "index": (
+        (_W, [_i(7)]),
+        (_W, [None, _i(9)]),
+        (_W, [_i(1), _i(-9)]),
+        (_W, [_mask(2), _i(0, 9)]),
+        (_W, [None, _i(4, -9)]),
+        (_W, [None, _i(-4, 9)]),
+        (_W, [_i(-2), _i(9)]),
+    ),
     "index_put": ((_W, [_i(7)], _t(5)), (_W, [None, _i(9)], _t(2, 1)), (_W, [_i(1), _i(-9)], _t(1), True)),
-    "index_select": ((_W, 1, _i(9)), (_W, 0, _i(-7))),
-    "gather": ((_W, 1, _row(9)), (_W, 0, _row(-7))),
+    "index_select": ((_W, 1, _i(9)), (_W, 0, _i(-7)), (_W, 1, _i(4, -9))),
+    "gather": ((_W, 1, _row(9)), (_W, 0, _row(-7)), (_W, 1, _row(4, -9))),
+    "scatter_reduce": (
+        (_W, 1, _row(9), _W, "sum"),
+        (_W, 0, _row(-7), _W, "sum"),
+        (_W, 1, _row(4, -9), _W, "sum"),
+        (_W, 1, _row(-4, 9), _W, "sum"),
+    ),
     "select": ((_W, 0, 7), (_W, -1, -9)),
 }
 """Calls with an index far beyond its dim, 7 of 2 or 9 of 5: the message must have both numbers in it."""

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from tensorplay_core.errors import TensorPlayError
+from tensorplay_core.tensor.tensor import wrap
 from tensorplay_core.testing.suite.calls import REFUSALS, Skip, bits_of
 from tensorplay_core.testing.suite.device_checks import of_device
 from tensorplay_core.testing.suite.outcome import Finding, Outcome
@@ -45,10 +46,20 @@ STRIDED: tuple[tuple[str, str, list[Any]], ...] = (
     ("y = x[4:].as_strided((0, 2), (1, 1), 6)", "y", []),
     ("x[3:].as_strided((2,), (1,), 0).zero_()", "x", [0.0, 0.0, 2.0, 3.0, 4.0, 5.0]),
     ("x.as_strided((2,), (5,)).fill_(9)", "x", [9.0, 1.0, 2.0, 3.0, 4.0, 9.0]),
+    ("x[:3].expand(2, 3)[1].add_(1)", "x", [1.0, 2.0, 3.0, 3.0, 4.0, 5.0]),
+    ("x.unfold(0, 2, 2)[1].fill_(7)", "x", [0.0, 1.0, 7.0, 7.0, 4.0, 5.0]),
+    ("x.reshape(2, 3).diagonal().fill_(7)", "x", [7.0, 1.0, 2.0, 3.0, 7.0, 5.0]),
     ("y = tp.tensor([x[2:].storage_offset(), x[1:][1:].storage_offset(), x[:3].storage_offset()])", "y", [2, 2, 0]),
     ("y = tp.tensor([x.reshape(2, 3)[1:, 1:].storage_offset(), x[6:].storage_offset() * 0])", "y", [4, 0]),
 )
 """The same where arrays have strides: ``as_strided`` counts from the first element of the memory, not of the view."""
+BACKWARDS: tuple[tuple[str, list[Any]], ...] = (
+    ("x.as_strided((2,), (1,), 0)", [0.0, 1.0]),
+    ("x.as_strided((1,), (1,))", [5.0]),
+    ("x[2:4].as_strided((3,), (1,))", [3.0, 4.0, 5.0]),
+    ("tp.tensor([x.storage_offset(), x[1:].storage_offset(), x[2:5].storage_offset()])", [5, 4, 3]),
+)
+"""What is right where ``x`` is 5 to 0 and lies in memory from its last element on, as what others lend may."""
 HOST: tuple[tuple[str, str, list[Any]], ...] = (
     ("x.numpy()[1] = 9", "x", [0.0, 9.0, 2.0, 3.0, 4.0, 5.0]),
     ("x[2:].numpy()[0] = 9", "x", [0.0, 1.0, 9.0, 3.0, 4.0, 5.0]),
@@ -69,6 +80,13 @@ FROZEN = (
 )  # fmt: skip
 """Views of a tensor whose array may not be written to, as the numbers that core keeps for all calls."""
 
+FROZEN_WRITES = (
+    "x.fill_(7)", "x.zero_()", "x.copy_(y)", "x.add_(1)", "x.mul_(y)", "x.exp_()", "x[1:3].zero_()", "x[2] = 7",
+    "x.index_put_([i], y[:2])", "x.index_put_([i], y[:2], True)", "x.index_add_(0, i, y[:2])",
+    "x.masked_fill_(y > 1, 7)", "x.scatter_(0, i, 7)", "x.uniform_()", "tp.add(y, 1, out=x)",
+)  # fmt: skip
+"""Writes to a tensor whose array may not be written to."""
+
 
 def views(subject: Subject) -> Iterator[Outcome]:
     """Writes through views, in float32."""
@@ -78,7 +96,11 @@ def views(subject: Subject) -> Iterator[Outcome]:
         partial(_written, subject, *one) for one in WRITES + STRIDED * strided + HOST * host
     ]
     checks += [partial(_refused, subject, one) for one in REFUSED + STRIDED_REFUSED * strided]
-    checks += [partial(_frozen, subject, one) for one in FROZEN[: len(FROZEN) * strided]]
+    frozen = FROZEN[: len(FROZEN) * strided]
+    checks += [partial(_frozen, subject, one, part) for one in frozen for part in (False, True)]
+    backwards = BACKWARDS[: len(BACKWARDS) * strided]
+    checks += [partial(_backwards, subject, *one, lent) for one in backwards for lent in (False, True)]
+    checks += [partial(_frozen_write, subject, one) for one in FROZEN_WRITES]
     yield from of_device(subject, "views", checks)
 
 
@@ -100,8 +122,22 @@ def _written(subject: Subject, what: str, name: str, right: list[Any]) -> None:
         raise Finding(f"after x = 0 … 5; {what}, {name} is {found}, and {right} is right", program)
 
 
-def _frozen(subject: Subject, what: str) -> None:
+def _backwards(subject: Subject, what: str, right: list[Any], lent: bool) -> None:
+    """A tensor whose array has a negative stride; ``lent``: and knows of no array whose memory it is a part of."""
     x = subject.tp.arange(6.0, device=subject.device)
+    try:
+        array = x._array[::-1]
+        x = wrap(subject.api.from_dlpack(array) if lent else array, x._type)
+    except Exception:
+        raise Skip from None  # it has no such arrays
+    found = eval(what, {"tp": subject.tp, "x": x}).tolist()
+    if found != right:
+        raise Finding(f"where x is 5 … 0, the last one first in memory, {what} is {found}, and {right} is right")
+
+
+def _frozen(subject: Subject, what: str, part: bool) -> None:
+    """A view of an array that may not be written to; ``part``: which is a part of one that may."""
+    x = subject.tp.arange(7.0, device=subject.device)[1:] if part else subject.tp.arange(6.0, device=subject.device)
     subject.api.freeze(x._array)
     if getattr(getattr(x._array, "flags", None), "writeable", True):
         raise Skip
@@ -110,6 +146,20 @@ def _frozen(subject: Subject, what: str) -> None:
         raise Finding(
             f"{what} can be written to, and what it is a view of cannot", _program(subject, f"y = {what}", "y")
         )
+
+
+def _frozen_write(subject: Subject, what: str) -> None:
+    tp, device = subject.tp, subject.device
+    x, y = tp.arange(6.0, device=device), tp.arange(6.0, device=device)
+    subject.api.freeze(x._array)
+    if not subject.mutable or getattr(getattr(x._array, "flags", None), "writeable", True):
+        raise Skip
+    try:
+        exec(what, {"tp": tp, "x": x, "y": y, "i": tp.tensor([1, 4], device=device)})
+    except Exception:
+        if x.tolist() == y.tolist():
+            return
+    raise Finding(f"{what} writes to memory that may not be written to, or does not say that it cannot: {x.tolist()}")
 
 
 def _refused(subject: Subject, what: str) -> None:
