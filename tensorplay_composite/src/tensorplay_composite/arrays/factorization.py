@@ -8,6 +8,7 @@ Triangular systems are solved in blocks, since the array API has no function for
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tensorplay_composite.arrays._support import Kernels, Support, module_name, quietly
@@ -45,36 +46,39 @@ def kernels(xp: Any, support: Support) -> Kernels:
         """The matrices of a batch, as one list of them."""
         return xp.reshape(a, (-1, *a.shape[-2:]))
 
-    def finite(result: Any, a: Any) -> bool:
-        return bool(xp.all(xp.isfinite(result))) or not bool(xp.all(xp.isfinite(a)))
+    def finite(a: Any) -> bool:
+        return bool(xp.all(xp.isfinite(a)))
 
-    def singular(op: str, a: Any) -> Exception:
-        """The error of a matrix that has no inverse: the first of a batch."""
-        found = 0
-        for i, one in enumerate(items(a)[j, ...] for j in range(items(a).shape[0])):
+    def singular(a: Any) -> Iterator[int]:
+        """The numbers of the matrices of a batch that have no inverse."""
+        every = items(a)
+        for i in range(every.shape[0]):
+            one = every[i, ...]
             try:
-                if not raises and not finite(lapack.inv(one), one):
-                    raise ValueError
-                lapack.inv(one)
+                inverse = lapack.inv(one)
             except Exception:
-                found = i
-                break
-        return LinAlgError(
-            f"{op}: {item_name(a.shape, found)}the matrix is singular, and has no inverse"
-            + fix("tp.linalg.pinv or tp.linalg.lstsq takes singular matrices")
-        )
+                yield i
+            else:
+                if not raises and finite(one) and not finite(inverse):
+                    yield i
 
     def guarded(op: str, function: Any, a: Any, *rest: Any) -> Any:
         """Calls a function that fails on singular matrices."""
-        if not a.shape[-1] or 0 in a.shape:
+        if 0 in a.shape:
             return None
+        found: int | None
         try:
             result = function(a, *rest)
         except Exception:
-            raise singular(op, a) from None
-        if not raises and not finite(result, a):
-            raise singular(op, a)
-        return result
+            found = next(singular(a), 0)
+        else:
+            found = None if raises or finite(result) else next(singular(a), None)
+            if found is None:  # what is not finite may also come of what was not before
+                return result
+        raise LinAlgError(
+            f"{op}: {item_name(a.shape, found)}the matrix is singular, and has no inverse"
+            + fix("tp.linalg.pinv or tp.linalg.lstsq takes singular matrices")
+        )
 
     # ------------------------------------------------------------------------------------------------- Cholesky
 
@@ -88,7 +92,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
             result = lapack.cholesky(a)
         except Exception:
             return None
-        return result if raises or bool(xp.all(xp.isfinite(result))) else None
+        return result if raises or finite(result) else None
 
     def leading_minor(a: Any) -> int:
         """The order of the least leading minor that is not positive-definite: 0 where all are."""

@@ -44,10 +44,14 @@ X = t(2, 3)
 DEVICE = {"device": Named("device", "")}
 OUT_OF_RANGE = ((X, 2), (X, -3), (t(), 1), (t(), -2))
 """A tensor and a dim that it has not; one of 0 dims has the dims 0 and -1."""
+NO_INT = tuple((x, dim) for x in (X, t()) for dim in (None, (0,)))
+"""A tensor and what may mean several dims to a library, where an operator has one."""
 WARNING = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 """What warns of shapes that differ before it refuses them, as PyTorch does."""
 SINGULAR = Given((2, 2), [1.0, 2.0, 2.0, 4.0], "float32")
 INDEFINITE = Given((2, 2), [1.0, 2.0, 2.0, 1.0], "float32")
+BEHIND_NAN = Given((2, 2, 2), [math.nan] * 4 + SINGULAR.data, "float32")
+"""A matrix of NaN, which is no reason to refuse anything, and a singular one."""
 
 
 def batch(last: Given, count: int) -> Given:
@@ -195,13 +199,13 @@ BAD_ARGS: dict[str, tuple[Args, ...]] = {
     "searchsorted.Scalar": ((t(2, 2), 1), (t(), 1)), "bucketize.Scalar": ((1, t(2, 2)), (1, t())),
     "max": ((t(0),), (t(0, 3),)), "min": ((t(0),), (t(0, 3),)),
     # ------------------------------------------------------------------------------------------------ linear algebra
-    **dict.fromkeys(("inverse", "linalg_inv"), ((X,), (t(3),), (SINGULAR,), (t(2, 2, 3),))),
+    **dict.fromkeys(("inverse", "linalg_inv"), ((X,), (t(3),), (SINGULAR,), (t(2, 2, 3),), (BEHIND_NAN,))),
     **dict.fromkeys(("det", "slogdet", "linalg_det", "linalg_slogdet", "logdet"), ((X,), (t(3),), (t(),))),
     "linalg_cholesky": ((X,), (t(3),), (INDEFINITE,), (filled(-1.0, 1, 1),)), "linalg_cholesky_ex": ((X,), (t(3),)),
     "cholesky_solve": ((t(2, 1), X), (t(3, 1), t(2, 2)), (t(2), t(2, 2))), "cholesky_inverse": ((X,), (t(3),)),
     "linalg_solve": (
         (X, t(2)), (t(2, 2), t(3)), (t(2, 2), t(3, 1)), (SINGULAR, t(2)), (SINGULAR, t(2, 1)), (t(3), t(3)),
-        (t(2, 2), t()),
+        (t(2, 2), t()), (BEHIND_NAN, t(2, 1)),
     ),
     "linalg_pinv": ((t(3), 0.1), (X, 0.1, True)), "linalg_pinv.atol_rtol_float": ((t(3),), (t(),)),
     "linalg_matrix_power": ((X, 2), (SINGULAR, -1), (t(3), 2)),
