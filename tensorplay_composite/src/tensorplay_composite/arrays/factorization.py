@@ -13,6 +13,7 @@ from typing import Any
 
 from tensorplay_composite.arrays._support import Kernels, Support, module_name, quietly
 from tensorplay_core.errors import LinAlgError, ShapeError, fix
+from tensorplay_core.ops.shape_checks import broadcast_shapes
 from tensorplay_core.ops.shapes_factorization import check_mode, check_uplo, item_name
 
 BLOCK = 64
@@ -155,17 +156,11 @@ def kernels(xp: Any, support: Support) -> Kernels:
         vector = b.ndim == 1 or (a.ndim - 1 == b.ndim and b.shape == a.shape[:-1])
         return (b[..., None] if vector else b), vector
 
-    def together(a: Any, b: Any) -> tuple[Any, Any]:
+    def together(op: str, a: Any, b: Any) -> tuple[Any, Any]:
         """Both with the batch dims that they broadcast to."""
         if a.shape[:-2] == b.shape[:-2]:
             return a, b
-        batch = (
-            xp.broadcast_arrays(a[..., :1, :1], b[..., :1, :1])[0].shape[:-2] if 0 not in a.shape + b.shape else None
-        )
-        if batch is None:
-            batch = xp.broadcast_to(
-                xp.zeros(a.shape[:-2]), xp.broadcast_arrays(xp.zeros(a.shape[:-2]), xp.zeros(b.shape[:-2]))[0].shape
-            ).shape
+        batch = broadcast_shapes(op, a.shape[:-2], b.shape[:-2])
         return xp.broadcast_to(a, batch + a.shape[-2:]), xp.broadcast_to(b, batch + b.shape[-2:])
 
     def linalg_solve(A: Any, B: Any, *, left: bool = True) -> Any:
@@ -175,7 +170,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
             raise ShapeError(f"linalg_solve: shapes {A.shape} and {B.shape} do not make a system")
         if not left:
             return copy(transposed(linalg_solve(transposed(A), transposed(b))))
-        a, b = together(A, b)
+        a, b = together("linalg_solve", A, b)
         x = xp.zeros(b.shape, dtype=b.dtype) if 0 in a.shape + b.shape else guarded("linalg_solve", lapack.solve, a, b)
         return x[..., 0] if vector else x
 
@@ -193,7 +188,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
         if not left:
             x = linalg_solve_triangular(transposed(self), transposed(B), upper=not upper, unitriangular=unitriangular)
             return copy(transposed(x))
-        a, b = together(self, B)
+        a, b = together("linalg_solve_triangular", self, B)
         n = a.shape[-1]
         if 0 in b.shape or not n:
             return xp.zeros(b.shape, dtype=b.dtype)
