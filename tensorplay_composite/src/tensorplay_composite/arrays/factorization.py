@@ -194,18 +194,18 @@ def kernels(xp: Any, support: Support) -> Kernels:
             return xp.zeros(b.shape, dtype=b.dtype)
         if unitriangular:
             a = (xp.triu(a, k=1) if upper else xp.tril(a, k=-1)) + xp.eye(n, dtype=a.dtype)
-        parts: list[Any] = []
+        done: Any = None
         starts = range(0, n, BLOCK)
         for start in reversed(starts) if upper else starts:
             end = min(start + BLOCK, n)
             rows, right = a[..., start:end, :], b[..., start:end, :]
-            if parts:
-                done = xp.concat(parts[::-1] if upper else parts, axis=-2)
+            if done is not None:
                 right = right - xp.matmul(rows[..., end:] if upper else rows[..., :start], done)
             block = rows[..., start:end]
             block = xp.triu(block) if upper else xp.tril(block)
-            parts.append(guarded("linalg_solve_triangular", lapack.solve, block, right))
-        return parts[0] if len(parts) == 1 else xp.concat(parts[::-1] if upper else parts, axis=-2)
+            x = guarded("linalg_solve_triangular", lapack.solve, block, right)
+            done = x if done is None else xp.concat([x, done] if upper else [done, x], axis=-2)
+        return done
 
     # ---------------------------------------------------------------------------------------------- determinants
 

@@ -48,6 +48,9 @@ _FURTHER: dict[str, tuple[Shape, Shape, bool, Shape, Shape, Shape, bool, Shape, 
     "samples and groups stride": ((2, 4, 3), (4, 2, 2), True, (2,), (1,), (1,), False, (0,), 2),
     "samples and groups transposed": ((2, 4, 2), (4, 2, 2), True, (2,), (1,), (1,), True, (1,), 2),
     "samples and groups pointwise": ((2, 4, 3), (4, 2, 1), True, (1,), (0,), (1,), False, (0,), 2),
+    "three places": ((1, 2, 4), (2, 2, 3), True, (1,), (0,), (1,), False, (0,), 1),
+    "no channels": ((1, 0, 3), (2, 0, 2), True, (1,), (0,), (1,), False, (0,), 1),
+    "no channels of the result": ((1, 2, 3), (0, 2, 2), False, (1,), (0,), (1,), False, (0,), 1),
 }
 
 
