@@ -117,10 +117,12 @@ def _pool(n: int, *, dilates: bool = False) -> Iterator[Args]:
 
 
 def _of_pool(n: int, most: bool) -> Iterator[Args]:
-    """Gradients of pools whose shape is another one's."""
+    """Gradients of pools whose shape is another one's, or of means of nothing."""
     x, k = t(1, 2, *(4,) * n), (2,) * n
-    grad = t(1, 2, *(3,) * n)
-    yield (grad, x, k, k, (0,) * n, (1,) * n, False) if most else (grad, x, k, k, (0,) * n, False, True, None)
+    grad, none = t(1, 2, *(3,) * n), (0,) * n
+    yield (grad, x, k, k, none, (1,) * n, False) if most else (grad, x, k, k, none, False, True, None)
+    if not most:
+        yield t(1, 2, *k), x, k, k, none, False, True, 0
 
 
 def _losses() -> Iterator[tuple[str, Args, dict[str, Any]]]:
