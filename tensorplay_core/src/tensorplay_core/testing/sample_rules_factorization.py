@@ -137,6 +137,8 @@ def matrices(make: Maker) -> Iterator[Sample]:
     if make.has("full_matrices"):
         for shape in ((3, 0), (0, 3), (2, 0, 3), (0, 2, 3)):
             yield make.sample(f"reduced, shape {shape}", matrix(make, shape), False)
+        for shape in ((1, 0), (0, 1)):  # of a basis of one vector even that is known
+            yield make.sample(f"a basis of one, shape {shape}", matrix(make, shape))
     if make.name == "linalg_pinv" and make.schema.overload:
         yield make.sample("rank 1", _given(make, [[1.0, 2.0], [2.0, 4.0]]), smooth=False)
         yield make.sample("rtol", matrix(make, (3, 2)), rtol=1e-3)
