@@ -99,6 +99,7 @@ def square(make: Maker) -> Iterator[Sample]:
         ]
         for upper in (False, True):
             yield make.sample(f"leading minors {upper}", _given(make, bands), smooth=False, upper=upper)
+        yield make.sample("no factor", _given(make, [[1.0, 2.0], [2.0, 1.0]]), smooth=False)
     if make.name in ("linalg_det", "det"):
         large = 1e30 if make.dtype.name in ("float32", "complex64") else 1e200
         yield make.sample("out of range", _given(make, [[large, 0.0], [0.0, large]]), smooth=False)

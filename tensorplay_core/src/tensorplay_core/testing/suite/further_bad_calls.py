@@ -209,6 +209,7 @@ BAD_ARGS: dict[str, tuple[Args, ...]] = {
     "linalg_solve": (
         (X, t(2)), (t(2, 2), t(3)), (t(2, 2), t(3, 1)), (SINGULAR, t(2)), (SINGULAR, t(2, 1)), (t(3), t(3)),
         (t(2, 2), t()), (BEHIND_NAN, t(2, 1)), (t(2, 0), t(0, 1)), (t(2, 2, 2), t(3, 2, 1)),
+        (t(0, 0), t(2, 1)), (t(2, 2), t(3, 0)),
     ),
     "linalg_pinv": ((t(3), 0.1), (X, 0.1, True)), "linalg_pinv.atol_rtol_float": ((t(3),), (t(),)),
     "linalg_matrix_power": ((X, 2), (SINGULAR, -1), (t(3), 2)),
