@@ -193,12 +193,14 @@ def solve(make: Maker) -> Iterator[Sample]:
             yield make.sample(
                 f"unitriangular right {upper}", matrix(make, (2, 2)), make.tensor((3, 2)), left=False, **more
             )
+        yield make.sample("right, batch", matrix(make, (2, 2, 2)), make.tensor((2, 3, 2)), left=False, upper=True)
         return
     yield make.sample("nan in one of two", _given(make, _ONE_OF_TWO), make.tensor((2, 1), argument="B"), smooth=False)
     for a, b in (((3, 3), (3,)), ((2, 2, 2), (2, 2)), ((0, 0), (0,)), ((2, 2, 2), (2,))):
         yield make.sample(f"vectors {a} {b}", matrix(make, a), make.tensor(b, argument="B"))
     unknown = _given(make, [[math.nan, 1.0], [2.0, -3.0]])
     yield make.sample("nan in the right side", matrix(make, (2, 2)), unknown, smooth=False)
+    yield make.sample("right, batch", matrix(make, (2, 2, 2)), make.tensor((2, 3, 2)), left=False)
 
 
 def cholesky_solve(make: Maker) -> Iterator[Sample]:
