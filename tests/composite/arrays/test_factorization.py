@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from types import ModuleType
 
 import numpy as np
@@ -54,3 +55,11 @@ def test_a_matrix_of_nan_hides_no_singular_one(k):
     with pytest.raises(LinAlgError, match="batch element 1"):
         k["linalg_inv"](np.array([[[np.nan] * 2] * 2, SINGULAR]))
     assert np.isnan(k["linalg_inv"](np.full((1, 2, 2), np.nan))).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_a_determinant_out_of_range_does_not_warn(dtype):
+    large = np.full((1, 1), np.finfo(dtype).max, dtype) * np.eye(2, dtype=dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not np.isfinite(kernels(np)["linalg_det"](large))

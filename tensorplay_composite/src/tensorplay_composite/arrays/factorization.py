@@ -213,8 +213,8 @@ def kernels(xp: Any, support: Support) -> Kernels:
         square(A)
         if not A.shape[-1]:
             return xp.ones(A.shape[:-2], dtype=A.dtype)
-        if own:  # a Python function of NumPy, which would warn of an overflow
-            with xp.errstate(over="ignore"):
+        if own:  # a Python function of NumPy, which would warn of an overflow, and of what complex numbers make of it
+            with xp.errstate(over="ignore", invalid="ignore"):
                 return lapack.det(A)
         return lapack.det(A)
 
