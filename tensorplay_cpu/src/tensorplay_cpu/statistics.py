@@ -163,7 +163,7 @@ def scans(general: Kernels) -> Kernels:
         other = general[name]
 
         def scan(self: Any, dim: int) -> Any:
-            if self.ndim and (self.dtype is single or self.dtype is double):
+            if self.ndim and dim.__class__ is int and (self.dtype is single or self.dtype is double):
                 return accumulate(self, dim)
             return other(self, dim)
 

@@ -174,3 +174,15 @@ def test_a_wrong_call_is_refused_after_right_ones_too(name):
         right()
     with pytest.raises(error):
         wrong()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "unsqueeze", "softmax"])
+def test_one_dim_is_neither_none_nor_several(device, name):
+    function = getattr(tp, name)
+    for x in (tp.ones(3, device=device), tp.ones((), device=device)):
+        for _ in range(2):
+            function(x, 0)  # from here on calls are fast
+        for dim in (None, (0,)):
+            with pytest.raises(tp.ArgumentError, match=f"{name}: dim must be an int, not"):
+                function(x, dim)

@@ -8,10 +8,12 @@ Triangular systems are solved in blocks, since the array API has no function for
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tensorplay_composite.arrays._support import Kernels, Support, module_name, quietly
 from tensorplay_core.errors import LinAlgError, ShapeError, fix
+from tensorplay_core.ops.shape_checks import broadcast_shapes
 from tensorplay_core.ops.shapes_factorization import check_mode, check_uplo, item_name
 
 BLOCK = 64
@@ -45,36 +47,39 @@ def kernels(xp: Any, support: Support) -> Kernels:
         """The matrices of a batch, as one list of them."""
         return xp.reshape(a, (-1, *a.shape[-2:]))
 
-    def finite(result: Any, a: Any) -> bool:
-        return bool(xp.all(xp.isfinite(result))) or not bool(xp.all(xp.isfinite(a)))
+    def finite(a: Any) -> bool:
+        return bool(xp.all(xp.isfinite(a)))
 
-    def singular(op: str, a: Any) -> Exception:
-        """The error of a matrix that has no inverse: the first of a batch."""
-        found = 0
-        for i, one in enumerate(items(a)[j, ...] for j in range(items(a).shape[0])):
+    def singular(a: Any) -> Iterator[int]:
+        """The numbers of the matrices of a batch that have no inverse."""
+        every = items(a)
+        for i in range(every.shape[0]):
+            one = every[i, ...]
             try:
-                if not raises and not finite(lapack.inv(one), one):
-                    raise ValueError
-                lapack.inv(one)
+                inverse = lapack.inv(one)
             except Exception:
-                found = i
-                break
-        return LinAlgError(
-            f"{op}: {item_name(a.shape, found)}the matrix is singular, and has no inverse"
-            + fix("tp.linalg.pinv or tp.linalg.lstsq takes singular matrices")
-        )
+                yield i
+            else:
+                if not raises and finite(one) and not finite(inverse):
+                    yield i
 
     def guarded(op: str, function: Any, a: Any, *rest: Any) -> Any:
         """Calls a function that fails on singular matrices."""
-        if not a.shape[-1] or 0 in a.shape:
+        if 0 in a.shape:
             return None
+        found: int | None
         try:
             result = function(a, *rest)
         except Exception:
-            raise singular(op, a) from None
-        if not raises and not finite(result, a):
-            raise singular(op, a)
-        return result
+            found = next(singular(a), 0)
+        else:
+            found = None if raises or finite(result) else next(singular(a), None)
+            if found is None:  # what is not finite may also come of what was not before
+                return result
+        raise LinAlgError(
+            f"{op}: {item_name(a.shape, found)}the matrix is singular, and has no inverse"
+            + fix("tp.linalg.pinv or tp.linalg.lstsq takes singular matrices")
+        )
 
     # ------------------------------------------------------------------------------------------------- Cholesky
 
@@ -88,7 +93,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
             result = lapack.cholesky(a)
         except Exception:
             return None
-        return result if raises or bool(xp.all(xp.isfinite(result))) else None
+        return result if raises or finite(result) else None
 
     def leading_minor(a: Any) -> int:
         """The order of the least leading minor that is not positive-definite: 0 where all are."""
@@ -151,17 +156,11 @@ def kernels(xp: Any, support: Support) -> Kernels:
         vector = b.ndim == 1 or (a.ndim - 1 == b.ndim and b.shape == a.shape[:-1])
         return (b[..., None] if vector else b), vector
 
-    def together(a: Any, b: Any) -> tuple[Any, Any]:
+    def together(op: str, a: Any, b: Any) -> tuple[Any, Any]:
         """Both with the batch dims that they broadcast to."""
         if a.shape[:-2] == b.shape[:-2]:
             return a, b
-        batch = (
-            xp.broadcast_arrays(a[..., :1, :1], b[..., :1, :1])[0].shape[:-2] if 0 not in a.shape + b.shape else None
-        )
-        if batch is None:
-            batch = xp.broadcast_to(
-                xp.zeros(a.shape[:-2]), xp.broadcast_arrays(xp.zeros(a.shape[:-2]), xp.zeros(b.shape[:-2]))[0].shape
-            ).shape
+        batch = broadcast_shapes(op, a.shape[:-2], b.shape[:-2])
         return xp.broadcast_to(a, batch + a.shape[-2:]), xp.broadcast_to(b, batch + b.shape[-2:])
 
     def linalg_solve(A: Any, B: Any, *, left: bool = True) -> Any:
@@ -171,7 +170,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
             raise ShapeError(f"linalg_solve: shapes {A.shape} and {B.shape} do not make a system")
         if not left:
             return copy(transposed(linalg_solve(transposed(A), transposed(b))))
-        a, b = together(A, b)
+        a, b = together("linalg_solve", A, b)
         x = xp.zeros(b.shape, dtype=b.dtype) if 0 in a.shape + b.shape else guarded("linalg_solve", lapack.solve, a, b)
         return x[..., 0] if vector else x
 
@@ -189,24 +188,24 @@ def kernels(xp: Any, support: Support) -> Kernels:
         if not left:
             x = linalg_solve_triangular(transposed(self), transposed(B), upper=not upper, unitriangular=unitriangular)
             return copy(transposed(x))
-        a, b = together(self, B)
+        a, b = together("linalg_solve_triangular", self, B)
         n = a.shape[-1]
         if 0 in b.shape or not n:
             return xp.zeros(b.shape, dtype=b.dtype)
         if unitriangular:
             a = (xp.triu(a, k=1) if upper else xp.tril(a, k=-1)) + xp.eye(n, dtype=a.dtype)
-        parts: list[Any] = []
+        done: Any = None
         starts = range(0, n, BLOCK)
         for start in reversed(starts) if upper else starts:
             end = min(start + BLOCK, n)
             rows, right = a[..., start:end, :], b[..., start:end, :]
-            if parts:
-                done = xp.concat(parts[::-1] if upper else parts, axis=-2)
+            if done is not None:
                 right = right - xp.matmul(rows[..., end:] if upper else rows[..., :start], done)
             block = rows[..., start:end]
             block = xp.triu(block) if upper else xp.tril(block)
-            parts.append(guarded("linalg_solve_triangular", lapack.solve, block, right))
-        return parts[0] if len(parts) == 1 else xp.concat(parts[::-1] if upper else parts, axis=-2)
+            x = guarded("linalg_solve_triangular", lapack.solve, block, right)
+            done = x if done is None else xp.concat([x, done] if upper else [done, x], axis=-2)
+        return done
 
     # ---------------------------------------------------------------------------------------------- determinants
 
@@ -214,8 +213,8 @@ def kernels(xp: Any, support: Support) -> Kernels:
         square(A)
         if not A.shape[-1]:
             return xp.ones(A.shape[:-2], dtype=A.dtype)
-        if own:  # a Python function of NumPy, which would warn of an overflow
-            with xp.errstate(over="ignore"):
+        if own:  # a Python function of NumPy, which would warn of an overflow, and of what complex numbers make of it
+            with xp.errstate(over="ignore", invalid="ignore"):
                 return lapack.det(A)
         return lapack.det(A)
 

@@ -16,7 +16,7 @@ from tensorplay_composite.arrays._support import Kernels, Support, quietly
 def kernels(xp: Any, support: Support) -> Kernels:
     """Returns the kernels of linear algebra over ``xp``."""
     kind, cast, single, int64, boolean = support.kind, support.cast, support.single, support.int64, support.boolean
-    product, conj, writes = xp.matmul, xp.conj, support.numpy_rules
+    product, conj = xp.matmul, xp.conj
 
     def matmul(self: Any, other: Any) -> Any:
         what, dtype = kind[self.dtype], self.dtype
@@ -64,16 +64,10 @@ def kernels(xp: Any, support: Support) -> Kernels:
             self, a, b = cast(self, single), cast(a, single), cast(b, single)
         result = multiply(a, b)
         shape = result.shape
-        if writes and result.ndim:
-            if alpha != 1:
-                result *= alpha
-            if beta != 0:
-                result += self if beta == 1 else self * beta
-        else:
-            if alpha != 1:
-                result = result * alpha
-            if beta != 0:
-                result = result + (self if beta == 1 else self * beta)
+        if alpha != 1:
+            result *= alpha  # a new array where none can be written to
+        if beta != 0:
+            result += self if beta == 1 else self * beta
         xp.broadcast_to(self, shape)
         if result.shape != shape:
             raise ValueError("what is added is larger than the product")

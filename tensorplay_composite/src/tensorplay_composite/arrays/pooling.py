@@ -111,8 +111,6 @@ def extremes(xp: Any, support: Support, separable: Kernels) -> Kernels:
         return result.reshape(x.shape)
 
     def backward(grad: Any, x: Any, found: Pool) -> Any:
-        if 0 in x.shape:
-            return zeros(x.shape, grad.dtype)
         if kind[grad.dtype] == "half":  # several gradients may meet in one element: they round once
             return cast(backward(cast(grad, support.single), x, found), grad.dtype)
         best = largest(x, found)

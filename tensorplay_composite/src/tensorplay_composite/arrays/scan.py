@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from tensorplay_composite.arrays._support import Kernel, Kernels, Support, check_0d, leading, quietly
+from tensorplay_core.errors import ArgumentError
 
 
 @quietly
@@ -20,12 +21,18 @@ def kernels(xp: Any, support: Support) -> Kernels:
     sums: Kernel = xp.ndarray.cumsum if native else xp.cumulative_sum
     products: Kernel = xp.ndarray.cumprod if native else xp.cumulative_prod
 
+    def check(name: str, self: Any, dim: int) -> None:
+        if dim.__class__ is not int:  # None means all elements to the module
+            raise ArgumentError(f"{name}: dim must be an int, not {dim!r}")
+        if self.ndim == 0:
+            check_0d(name, dim)
+
     def scanned(name: str, scan: Kernel, self: Any, dim: int) -> Any:
+        check(name, self, dim)
         what, dtype = kind[self.dtype], self.dtype
         if what in ("bool", "int", "uint"):
             dtype = int64
         if self.ndim == 0:
-            check_0d(name, dim)
             return cast(self, dtype)
         if what == "half":
             return cast(scan(cast(self, single), axis=dim, dtype=single), dtype)
@@ -47,16 +54,16 @@ def kernels(xp: Any, support: Support) -> Kernels:
         return array
 
     def logcumsumexp(self: Any, dim: int) -> Any:
+        check("logcumsumexp", self, dim)
         if self.ndim == 0:
-            check_0d("logcumsumexp", dim)
             return support.copy(self)
         half = kind[self.dtype] == "half"
         result = doubled(xp.logaddexp, cast(self, single) if half else self, dim)
         return cast(result, self.dtype) if half else support.copy(result) if self.shape[dim] < 2 else result
 
     def extremes(name: str, self: Any, dim: int, largest: bool) -> tuple[Any, Any]:
+        check(name, self, dim)
         if self.ndim == 0:
-            check_0d(name, dim)
             return support.copy(self), xp.zeros((), dtype=int64)
         what, dtype = kind[self.dtype], self.dtype
         wide = cast(self, single if what == "half" else int64) if what in ("half", "bool") else self

@@ -66,6 +66,8 @@ def sizes(xp: Any, support: Support) -> Kernels:
         return xp.squeeze(self, axis=tuple(ones))
 
     def unsqueeze(self: Any, dim: int) -> Any:
+        if dim.__class__ is not int:  # a tuple means several dims to the module
+            raise ArgumentError(f"unsqueeze: dim must be an int, not {dim!r}")
         return xp.expand_dims(self, axis=dim)
 
     return {

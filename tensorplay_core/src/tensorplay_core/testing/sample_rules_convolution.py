@@ -5,6 +5,7 @@ The other tables, and what they are for, are in :mod:`sample_rules`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -39,13 +40,30 @@ _ROWS: dict[str, tuple[Shape, Shape, bool, Shape, Shape, Shape, bool, Shape, int
     "transposed empty batch": ((0, 1, 3), (1, 2, 2), False, (2,), (0,), (1,), True, (0,), 1),
 }
 
+# the same, of a kernel of one place that is no product of matrices, and of more samples, channels and groups at once
+_FURTHER: dict[str, tuple[Shape, Shape, bool, Shape, Shape, Shape, bool, Shape, int]] = {
+    "pointwise padded": ((1, 1, 2), (2, 1, 1), True, (1,), (1,), (1,), False, (0,), 1),
+    "transposed pointwise, output padded": ((1, 1, 2), (1, 2, 1), True, (1,), (0,), (2,), True, (1,), 1),
+    "samples and groups": ((2, 4, 3), (4, 2, 2), True, (1,), (1,), (1,), False, (0,), 2),
+    "samples and groups stride": ((2, 4, 3), (4, 2, 2), True, (2,), (1,), (1,), False, (0,), 2),
+    "samples and groups transposed": ((2, 4, 2), (4, 2, 2), True, (2,), (1,), (1,), True, (1,), 2),
+    "samples and groups pointwise": ((2, 4, 3), (4, 2, 1), True, (1,), (0,), (1,), False, (0,), 2),
+    "three places": ((1, 2, 4), (2, 2, 3), True, (1,), (0,), (1,), False, (0,), 1),
+    "no channels": ((1, 0, 3), (2, 0, 2), True, (1,), (0,), (1,), False, (0,), 1),
+    "no channels of the result": ((1, 2, 3), (0, 2, 2), False, (1,), (0,), (1,), False, (0,), 1),
+}
+
+
+def _called(make: Maker, rows: dict[str, Any]) -> Iterator[Sample]:
+    for name, (x, w, bias, *rest) in rows.items():
+        channels = w[1] * rest[-1] if rest[3] else w[0]
+        added = make.tensor((channels,), argument="bias") if bias else None
+        yield make.sample(name, make.tensor(x, argument="input"), make.tensor(w, argument="weight"), added, *rest)
+
 
 def convolution(make: Maker) -> Iterator[Sample]:
     """The general convolution."""
-    for name, (x, w, bias, *rest) in _ROWS.items():
-        channels = w[1] * rest[-1] if rest[3] else w[0]  # type: ignore[operator]
-        added = make.tensor((channels,), argument="bias") if bias else None
-        yield make.sample(name, make.tensor(x, argument="input"), make.tensor(w, argument="weight"), added, *rest)
+    yield from _called(make, _ROWS)
     sizes = ((1, 1), (0, 0), (1, 1), False, (0, 0), 1)
     for layout in ("strided", "expanded"):
         one, other = make.tensor((3, 1, 1, 3), layout, argument="input"), make.tensor((2, 1, 1, 2), "strided")
@@ -53,17 +71,25 @@ def convolution(make: Maker) -> Iterator[Sample]:
     # Enough channels for products of which no place is copied.
     one, other = make.tensor((1, 16, 1, 2), fill=(1, 2, 0)), make.tensor((1, 16, 1, 2), fill=(1, 0, 2))
     yield make.sample("many channels", one, other, None, (1, 1), (0, 1), (1, 1), False, (0, 0), 1, smooth=False)
+    yield from _called(make, _FURTHER)
 
 
 def convolution_backward(make: Maker) -> Iterator[Sample]:
     """The gradients of the same calls, all three and some of them."""
     masks = ([True, True, True], [True, False, False], [False, True, True])
-    for i, (name, (x, w, bias, *rest)) in enumerate(_ROWS.items()):
+    for i, (name, (x, w, bias, *rest)) in enumerate({**_ROWS, **_FURTHER}.items()):
         found = geometry(make.name, x, w, None, *rest)  # type: ignore[arg-type]
         grad = make.tensor(found.shape, argument="grad_output")
         tensors = (make.tensor(x, argument="input"), make.tensor(w, argument="weight"))
         sizes = (found.shape[1],) if bias else None
-        yield make.sample(name, grad, *tensors, sizes, *rest, masks[i % 3])
+        mask = masks[0] if name in _FURTHER else masks[i % 3]
+        yield make.sample(name, grad, *tensors, sizes, *rest, mask)
+    if make.inexact and not make.dtype.is_complex:
+        # The second element of the weight never meets what is infinite, though that lies beside what it meets.
+        beside = make.tensor((2, 1, 3), fill=(1, 2, 3, math.inf, 2, 1))
+        grad, weight = make.tensor((2, 1, 2), argument="grad_output"), make.tensor((1, 1, 2), argument="weight")
+        plain = (None, (1,), (0,), (1,), False, (0,), 1, [True, True, False])
+        yield make.sample("infinite", grad, beside, weight, *plain, smooth=False)
 
 
 # name: input, weight, bias, further arguments by name

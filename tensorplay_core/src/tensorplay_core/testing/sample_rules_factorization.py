@@ -121,6 +121,11 @@ def matrices(make: Maker) -> Iterator[Sample]:
     if make.has("mode"):
         yield make.sample("complete", matrix(make, (2, 3)), "complete")
         yield make.sample("tall", matrix(make, (4, 2)))
+    if make.has("full_matrices"):
+        for shape in ((3, 0), (0, 3), (2, 0, 3), (0, 2, 3)):
+            yield make.sample(f"reduced, shape {shape}", matrix(make, shape), False)
+        for shape in ((1, 0), (0, 1)):  # of a basis of one vector even that is known
+            yield make.sample(f"a basis of one, shape {shape}", matrix(make, shape))
     if make.name == "linalg_pinv" and make.schema.overload:
         yield make.sample("rank 1", _given(make, [[1.0, 2.0], [2.0, 4.0]]), smooth=False)
         yield make.sample("rtol", matrix(make, (3, 2)), rtol=1e-3)
@@ -174,10 +179,14 @@ def solve(make: Maker) -> Iterator[Sample]:
             yield make.sample(
                 f"unitriangular right {upper}", matrix(make, (2, 2)), make.tensor((3, 2)), left=False, **more
             )
+        yield make.sample("right, batch", matrix(make, (2, 2, 2)), make.tensor((2, 3, 2)), left=False, upper=True)
         return
     yield make.sample("nan in one of two", _given(make, _ONE_OF_TWO), make.tensor((2, 1), argument="B"), smooth=False)
     for a, b in (((3, 3), (3,)), ((2, 2, 2), (2, 2)), ((0, 0), (0,)), ((2, 2, 2), (2,))):
         yield make.sample(f"vectors {a} {b}", matrix(make, a), make.tensor(b, argument="B"))
+    unknown = _given(make, [[math.nan, 1.0], [2.0, -3.0]])
+    yield make.sample("nan in the right side", matrix(make, (2, 2)), unknown, smooth=False)
+    yield make.sample("right, batch", matrix(make, (2, 2, 2)), make.tensor((2, 3, 2)), left=False)
 
 
 def cholesky_solve(make: Maker) -> Iterator[Sample]:

@@ -77,7 +77,7 @@ def added(make: Maker) -> Iterator[Sample]:
     yield make.sample("strided", *tensors(rows[0], "strided"))
     yield make.sample("ties", *tensors(rows[0], fill=(0, 1, 1, 2)), smooth=False)
     yield make.sample("alpha and beta", *tensors(rows[0]), beta=make.number(2), alpha=make.number(3))
-    yield make.sample("beta 0", *tensors(rows[1]), beta=0)
+    yield make.sample("beta 0", *tensors(rows[1]), beta=0, alpha=make.number(2))
     yield make.sample("alpha 0", *tensors(rows[0]), alpha=0)
     if make.inexact:
         nothing = make.tensor(rows[0][0], fill=(float("nan"), float("inf")))

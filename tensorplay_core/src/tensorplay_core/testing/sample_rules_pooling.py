@@ -80,7 +80,7 @@ def _rows(make: Maker) -> tuple[int, dict[str, tuple[Shape, tuple[Any, ...]]]]:
 
 def pools(make: Maker) -> Iterator[Sample]:
     """The pools themselves."""
-    _, rows = _rows(make)
+    dims, rows = _rows(make)
     for name, (shape, sizes) in rows.items():
         yield make.sample(name, make.tensor(shape), *sizes)
     shape, sizes = rows["plain"]
@@ -93,6 +93,8 @@ def pools(make: Maker) -> Iterator[Sample]:
         yield make.sample("nan", make.tensor(shape, fill=fill), *sizes, smooth=False)
     if make.inexact and not make.dtype.is_complex:
         yield make.sample("infinite", make.tensor(shape, fill=(-math.inf, -math.inf, 1.0)), *sizes, smooth=False)
+    one = (1,) * (dims - 1)
+    yield make.sample("three in a row", make.tensor((1, 1, 4, *one)), (3, *one), 1, *sizes[2:])
 
 
 def backward(make: Maker) -> Iterator[Sample]:
@@ -114,6 +116,15 @@ def backward(make: Maker) -> Iterator[Sample]:
             two, out = (2, *shape[1:]), (2, *found.shape[1:])
             grad = make.tensor(out, "strided", argument="grad_output")
             yield make.sample("strided", grad, make.tensor(two, "strided"), *sizes)
+    if maximum:  # the last place of a window is the first of the next, and has the largest element of both
+        one = (1,) * (dims - 1)
+        x = make.tensor((1, 1, 13, *one), fill=(*(0,) * 6, 2, *(0,) * 6))
+        grad = make.tensor((1, 1, 2, *one), argument="grad_output")
+        sizes = ((3, *one), (6, *(2 for _ in one)), 0, (3, *one), False)
+        yield make.sample("an element of two windows", grad, x, *sizes, smooth=False)
+        x = make.tensor((1, 1, 31, *one), fill=(*(0,) * 15, 1, *(0,) * 15))
+        grad = make.tensor((1, 1, 16, *one), argument="grad_output", fill=(1, *(2**-11,) * 14, 1))
+        yield make.sample("an element of many windows", grad, x, (16, *one), 1, 0, 1, False, smooth=False)
 
 
 _ADAPTIVE: dict[int, tuple[tuple[Shape, Any], ...]] = {

@@ -32,17 +32,19 @@ def triples(x: Shape, w: Shape, y: Shape, stride: Shape, padding: Shape, dilatio
 def _triples(
     x: Shape, w: Shape, y: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int
 ) -> Iterator[tuple[int, int, int]]:
-    own = w[1]
+    own, (xs, ws) = w[1], (strides_of(shape) for shape in (x, w))
+    # For each dim, and each place of the result along it: where the input and the weight are read, from their starts.
+    read = [
+        [[(at * xs[d], i * ws[d]) for i in range(w[d]) if 0 <= (at := p * s - pad + i * g) < x[d]] for p in range(y[d])]
+        for d, (s, pad, g) in enumerate(zip(stride, padding, dilation, strict=True), 2)
+    ]
     for window, (n, o, *place) in enumerate(itertools.product(*map(range, y))):
         group = o // (w[0] // groups)
-        for c, *k in itertools.product(*map(range, w[1:])):
-            at = [p * s - pad + i * d for p, s, pad, i, d in zip(place, stride, padding, k, dilation, strict=True)]
-            if all(0 <= a < size for a, size in zip(at, x[2:], strict=True)):
-                yield window, _flat((n, group * own + c, *at), x), _flat((o, c, *k), w)
-
-
-def _flat(place: Sequence[int], shape: Shape) -> int:
-    return sum(i * step for i, step in zip(place, strides_of(shape), strict=True))
+        pairs = [*itertools.product(*[along[p] for along, p in zip(read, place, strict=True)])]
+        for c in range(own if pairs else 0):
+            one, other = n * xs[0] + (group * own + c) * xs[1], o * ws[0] + c * ws[1]
+            for pair in pairs:
+                yield window, one + sum([a for a, _ in pair]), other + sum([b for _, b in pair])
 
 
 def _summed(shape: Shape, pairs: Iterator[tuple[int, Any, Any]], added: list[Any] | None, dtype: str) -> Array:

@@ -214,7 +214,7 @@ def svd(A: Array, full_matrices: bool = True, *, driver: str | None = None) -> t
         size = max(s, default=0.0)
         values += s
         slack += [LOOSE * unit * size] * k
-        gaps.append(max(_gap(s, size), size / min(s, default=size or 1.0) if size else 1.0))
+        gaps.append(max(_gap(s, size), size / min(s) if size else 1.0) if s else 1.0)
         u, v = (_whole(x, n, full_matrices) for x, n in ((u, rows), (v, columns)))
         us.append([[u[j][i] for j in range(len(u))] for i in range(rows)])
         vhs.append([[x if x is UNSPECIFIED else x.conjugate() for x in row] for row in v])

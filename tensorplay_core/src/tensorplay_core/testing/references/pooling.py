@@ -98,7 +98,6 @@ def _gathered(shape: Shape, pairs: Iterator[tuple[int, Any]], dtype: str) -> Arr
     data = [total(row) if row else zero for row in terms]
     if not by_name(dtype).is_inexact:
         return Array(shape, data, dtype).rounded()
-    # A half precision adds in its own dtype here: it rounds after each addition.
     rounding = [slack_of(row, accumulator_of(dtype)) for row in terms]
     return Array(shape, data, dtype, rounding)
 

@@ -44,10 +44,14 @@ X = t(2, 3)
 DEVICE = {"device": Named("device", "")}
 OUT_OF_RANGE = ((X, 2), (X, -3), (t(), 1), (t(), -2), (t(2, 0), 2), (t(0, 3), -3))
 """A tensor and a dim that it has not; one of 0 dims has the dims 0 and -1."""
+NO_INT = tuple((x, dim) for x in (X, t()) for dim in (None, (0,)))
+"""A tensor and what may mean several dims to a library, where an operator has one."""
 WARNING = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 """What warns of shapes that differ before it refuses them, as PyTorch does."""
 SINGULAR = Given((2, 2), [1.0, 2.0, 2.0, 4.0], "float32")
 INDEFINITE = Given((2, 2), [1.0, 2.0, 2.0, 1.0], "float32")
+BEHIND_NAN = Given((2, 2, 2), [math.nan] * 4 + SINGULAR.data, "float32")
+"""A matrix of NaN, which is no reason to refuse anything, and a singular one."""
 
 
 def batch(last: Given, count: int) -> Given:
@@ -113,10 +117,12 @@ def _pool(n: int, *, dilates: bool = False) -> Iterator[Args]:
 
 
 def _of_pool(n: int, most: bool) -> Iterator[Args]:
-    """Gradients of pools whose shape is another one's."""
+    """Gradients of pools whose shape is another one's, or of means of nothing."""
     x, k = t(1, 2, *(4,) * n), (2,) * n
-    grad = t(1, 2, *(3,) * n)
-    yield (grad, x, k, k, (0,) * n, (1,) * n, False) if most else (grad, x, k, k, (0,) * n, False, True, None)
+    grad, none = t(1, 2, *(3,) * n), (0,) * n
+    yield (grad, x, k, k, none, (1,) * n, False) if most else (grad, x, k, k, none, False, True, None)
+    if not most:
+        yield t(1, 2, *k), x, k, k, none, False, True, 0
 
 
 def _losses() -> Iterator[tuple[str, Args, dict[str, Any]]]:
@@ -197,13 +203,15 @@ BAD_ARGS: dict[str, tuple[Args, ...]] = {
     "searchsorted.Scalar": ((t(2, 2), 1), (t(), 1)), "bucketize.Scalar": ((1, t(2, 2)), (1, t())),
     "max": ((t(0),), (t(0, 3),)), "min": ((t(0),), (t(0, 3),)),
     # ------------------------------------------------------------------------------------------------ linear algebra
-    **dict.fromkeys(("inverse", "linalg_inv"), ((X,), (t(3),), (SINGULAR,), (t(2, 2, 3),))),
-    **dict.fromkeys(("det", "slogdet", "linalg_det", "linalg_slogdet", "logdet"), ((X,), (t(3),), (t(),))),
-    "linalg_cholesky": ((X,), (t(3),), (INDEFINITE,), (filled(-1.0, 1, 1),)), "linalg_cholesky_ex": ((X,), (t(3),)),
+    **dict.fromkeys(("inverse", "linalg_inv"), ((X,), (t(3),), (SINGULAR,), (t(2, 2, 3),), (t(2, 0),), (BEHIND_NAN,))),
+    **dict.fromkeys(("det", "slogdet", "linalg_det", "linalg_slogdet", "logdet"), ((X,), (t(3),), (t(),), (t(2, 0),))),
+    "linalg_cholesky": ((X,), (t(3),), (INDEFINITE,), (filled(-1.0, 1, 1),), (t(2, 0),)),
+    "linalg_cholesky_ex": ((X,), (t(3),), (t(2, 0),)),
     "cholesky_solve": ((t(2, 1), X), (t(3, 1), t(2, 2)), (t(2), t(2, 2))), "cholesky_inverse": ((X,), (t(3),)),
     "linalg_solve": (
         (X, t(2)), (t(2, 2), t(3)), (t(2, 2), t(3, 1)), (SINGULAR, t(2)), (SINGULAR, t(2, 1)), (t(3), t(3)),
-        (t(2, 2), t()),
+        (t(2, 2), t()), (BEHIND_NAN, t(2, 1)), (t(2, 0), t(0, 1)), (t(2, 2, 2), t(3, 2, 1)),
+        (t(0, 0), t(2, 1)), (t(2, 2), t(3, 0)),
     ),
     "linalg_pinv": ((t(3), 0.1), (X, 0.1, True)), "linalg_pinv.atol_rtol_float": ((t(3),), (t(),)),
     "linalg_matrix_power": ((X, 2), (SINGULAR, -1), (t(3), 2)),
@@ -214,7 +222,7 @@ BAD_ARGS: dict[str, tuple[Args, ...]] = {
     "linalg_norm.ord_str": ((X, "frob"), (t(3), "nuc"), (X, "fro", (0, 0))),
     "linalg_cond": ((t(3),), (X, 1), (X, 3)), "linalg_cond.p_str": ((X, "frob"), (t(3), "fro")),
     "linalg_lstsq": ((X, t(3, 1)), (t(3), t(3)), (X, t())),
-    "linalg_eigh": ((X,), (t(3),), (t(2, 2), "M")), "linalg_eigvalsh": ((X,), (t(3),), (t(2, 2), "M")),
+    **dict.fromkeys(("linalg_eigh", "linalg_eigvalsh"), ((X,), (t(3),), (t(2, 2), "M"), (t(2, 0),), (t(0, 2),))),
     "linalg_qr": ((t(3),), (t(2, 2), "some")), "linalg_svd": ((t(3),), (t(),)), "linalg_svdvals": ((t(3),), (t(),)),
     "trace": ((t(3),), (t(2, 2, 2),)), "diag": ((t(2, 2, 2),), (t(),)), "matrices": ((t(3),), (t(),)),
     "diag_embed": ((X, 0, 1, 1), (X, 0, 1, -2), (X, 0, 3, 0), (X, 0, 0, -4)),
@@ -335,6 +343,8 @@ BAD_CALLS: tuple[tuple[str, Args, dict[str, Any]], ...] = (
     ("linalg_solve_triangular", (t(2, 2), t(3, 1)), {"upper": True}),
     ("linalg_solve_triangular", (t(2, 2), t(2, 3)), {"upper": True, "left": False}),
     ("linalg_solve_triangular", (t(2, 2), t(2)), {"upper": True}),
+    ("linalg_solve_triangular", (t(2, 0), t(0, 1)), {"upper": True}),
+    ("linalg_solve_triangular", (t(2, 2, 2), t(3, 2, 1)), {"upper": True}),
     ("searchsorted", (t(3), t(2)), {"side": "middle"}), ("searchsorted", (t(3), t(2)), {"sorter": ints(0, 1)}),
     ("searchsorted", (t(3), t(2)), {"side": "left", "right": True}),
     ("repeat_interleave.Tensor", (ints(1, 2),), {"output_size": 4}),

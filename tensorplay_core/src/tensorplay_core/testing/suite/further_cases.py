@@ -8,6 +8,7 @@ all of them.
 from __future__ import annotations
 
 import cmath
+import itertools
 import math
 import random
 from collections.abc import Callable, Iterator
@@ -75,6 +76,17 @@ def further_cases(op: Operator, dtype: str, rng: random.Random, plain: Case | No
             numbers = [[0.0, 1.5, -2.0, 0.0, 3.0, 0.5], [1.0, 2.0, math.nan, math.inf, -1.0, 0.5]]
             left, right = numbers[::-1] if place else numbers
             yield Case("not finite times 0", (Given((2, 3), left, dtype), Given((3, 2), right, dtype)), {}, dtype)
+    elif op.name in ("linalg_det", "det") and dtype in ("float32", "float64"):
+        far = 1e30 if dtype == "float32" else 1e200
+        yield Case("out of range", (Given((2, 2), round_to([far, 0, 0, far], dtype), dtype),), {}, dtype, placed=True)
+    elif op.name == "linalg_cholesky_ex" and dtype in ("float32", "float64"):
+        for upper in (False, True):
+            yield Case("leading minors", (_bands(dtype),), {"upper": upper}, dtype, placed=True)
+        yield Case("no factor", (Given((2, 2), [1.0, 2.0, 2.0, 1.0], dtype),), {}, dtype, placed=True)
+    elif op.name == "linalg_qr" and dtype in ("float32", "float64"):
+        for shape, mode in itertools.product(((3, 2), (2, 2, 3), (0, 2), (2, 0)), ("complete", "r")):
+            some = [4.0, -1.0, 0.5, 1.5, -5.0, 2.0, 1.0, 0.25, 3.0, -2.0, 6.0, 0.75][: math.prod(shape)]
+            yield Case(f"{mode}, shape {shape}", (Given(shape, some, dtype), mode), {}, dtype, placed=True)
     elif op.name == "pow" and large:
         yield _powers(dtype)
     elif op.name == "arange" and dtype == "int64":
@@ -97,6 +109,13 @@ def _powers(dtype: str) -> Case:
         {},
         dtype,
     )
+
+
+def _bands(dtype: str) -> Given:
+    """Matrices of which each but the first stops being positive-definite at another leading minor."""
+    diagonals = ((1, 2, 3, 4, 5), (1, 1, -1, 1, 1), (-1, 1, 1, 1, 1), (2, 1, 1, 1, -1), (1, 0, 2, 1, 1))
+    rows = [[d[i] if i == j else (abs(i - j) == 1) / 4 for j in range(5)] for d in diagonals for i in range(5)]
+    return Given((5, 5, 5), [float(x) for row in rows for x in row], dtype)
 
 
 def _of_many_dims(op: Operator, dtype: str, rng: random.Random) -> Iterator[Case]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tensorplay_core.dispatch.operator import Operator
+from tensorplay_core.ops.shapes_convolution import geometry
 from tensorplay_core.testing.references.rounding import round_to
 from tensorplay_core.testing.sample_domains import DOMAINS
 from tensorplay_core.testing.sample_specs import ANY, Named, values
@@ -252,6 +253,34 @@ def _distances(pen: Pen) -> Iterator[Call]:
         yield (pen.tensor(n, k, argument="grad_output"), rows, others, 2.0, pen.tensor(n, k, argument="cdist")), {}
 
 
+def _convolution(pen: Pen) -> Iterator[Call]:
+    """Windows that are many, or far apart, for which a kernel works in blocks of samples, or of windows.
+
+    Of rows with few windows, as of padding that leaves few results, the right results are soon known.
+    """
+    if not pen.period or pen.dtype not in ("float32", "int32"):
+        return
+    half, far = pen.size // 6, 1 << 20
+    rows: list[tuple[tuple[int, ...], tuple[int, ...], tuple[Any, ...]]] = [
+        ((7, 1, half), (2, 1, 2), ((1,), (0,), (half - 3,), False, (0,), 1)),  # two taps far apart, samples in blocks
+        ((5, 1, 250), (1, 1, 256), ((2,), (130,), (1,), False, (0,), 1)),  # columns, samples in blocks
+        ((5, 1, 130), (1, 1, 256), ((2,), (130,), (1,), True, (0,), 1)),
+        ((1, 1, 3), (1, 1, 2), ((far,), (far - 1,), (1,), True, (0,), 1)),  # from far more than what is left of it
+        ((2, 1, 5), (2, 1, 2), ((1,), (0,), (1,), False, (0,), 1)),  # little again after much
+    ]
+    if pen.dtype == "float32":  # so many windows of one sample that they too are taken in parts
+        rows.append(((1, 1, 4 * pen.size // 5 + 99), (1, 1, 5), ((1,), (2,), (3,), False, (0,), 1)))
+    for x, w, sizes in rows:
+        tensors = pen.tensor(*x, argument="input"), pen.tensor(*w, argument="weight")
+        if pen.op.name == "convolution":
+            channels = w[1] if sizes[3] else w[0]
+            yield (*tensors, pen.tensor(channels, argument="bias"), *sizes), {}
+        else:
+            found = geometry(pen.op.name, x, w, None, *sizes)
+            grad = pen.tensor(*found.shape, argument="grad_output")
+            yield (grad, *tensors, (found.shape[1],), *sizes, [True] * 3), {}
+
+
 def _cross_entropy(pen: Pen) -> Iterator[Call]:
     classes = pen.integers(pen.rows, pen.columns)
     wrapped = [value % pen.columns for value in classes.data]
@@ -263,6 +292,7 @@ def _cross_entropy(pen: Pen) -> Iterator[Call]:
 LARGER: dict[str, Callable[[Pen], Iterator[Call]]] = {
     "same": _same, "broadcast": _pointwise, "write": _write, "reduction": _reduction, "max_dim": _along_a_dim,
     "norm": _norm, "cdist": _distances, "cdist_backward": _distances, "topk": _topk, "searchsorted": _searchsorted,
+    "convolution": _convolution, "convolution_backward": _convolution,
     "dimwise": _along_a_dim, "cat": _cat, "matmul": _matmul, "linear": _linear, "index": _index,
     "input_sizes": _scatter, "sized": _sized, "eye": _counting, "arange": _counting,
     **dict.fromkeys(
