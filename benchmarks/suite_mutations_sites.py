@@ -38,7 +38,7 @@ TEXTS = {
 }  # fmt: skip
 """Kinds and names of dtypes."""
 DTYPES = {
-    "single": "support.double", "double": "support.single", "int64": "support.native('int32')",
+    "single": "support.native('float16')", "double": "support.single", "int64": "support.native('int32')",
     "boolean": "support.int64",
 }  # fmt: skip
 """Dtypes that a family of kernels has at hand."""

@@ -12,6 +12,7 @@ import resource
 import sys
 import time
 import warnings
+from collections.abc import Iterator
 from itertools import chain
 from multiprocessing.connection import Connection
 from types import ModuleType
@@ -106,18 +107,24 @@ def run(asked: dict[str, Any], reached: set[str], found: dict[str, list[str]]) -
 def loosened() -> Any:
     """Returns array-api-strict with what the standard leaves open done otherwise than by NumPy, which it is made of.
 
-    NumPy refuses an index that is out of range, counts a negative one from the end, takes every negative size for -1,
-    lets an array of 0 dims have an axis, takes NaN for the largest and the smallest, and shifts by any number of bits.
-    The standard promises neither of ``take``, nor the first of ``x[i]``, nor the next two of ``reshape`` and
-    reductions, nor the last two of ``argmax`` and shifts; the kernels must do without, as JAX lacks some of it.
+    NumPy refuses an index that is out of range in ``x[i]`` and ``take``, which counts a negative one from the end; it
+    lets a slice reach out of an array, and an array be written to; ``reshape`` takes every negative size for -1, and
+    reductions an axis of an array of 0 dims; NaN is the largest and the smallest to ``argmax`` and ``argmin``; integers
+    are shifted by any number of bits. The standard promises none of that, so the kernels must do without.
     """
     refusing, taking, shaping = _array_object.Array.__getitem__, array_api_strict.take, array_api_strict.reshape
 
     def clipping(self: Any, key: Any) -> Any:
         if isinstance(key, tuple):
-            sized = zip(key, (*self.shape, *(0,) * len(key)), strict=False)
+            sized = [*with_sizes(key, self.shape)]
+            parts = [(i, n) for i, n in sized if i.__class__ is slice]
+            if any(not -n <= (end or 0) <= n for i, n in parts for end in (i.start, i.stop)):
+                raise IndexError(f"{key} reaches out of {self.shape}")
             key = tuple(min(max(i, -n), n - 1) if i.__class__ is int and n else i for i, n in sized)
         return refusing(self, key)
+
+    def writing(self: Any, key: Any, value: Any) -> None:
+        raise TypeError("the arrays of this module are not written to")
 
     def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Any:
         last = x.shape[axis or 0] - 1
@@ -158,9 +165,20 @@ def loosened() -> Any:
     for name in ("all", "any", "argmax", "argmin", "flip", "max", "mean", "min", "prod", "sum"):
         setattr(array_api_strict, name, with_dims(getattr(array_api_strict, name)))
     _array_object.Array.__getitem__ = clipping  # type: ignore[method-assign]
+    _array_object.Array.__setitem__ = writing  # type: ignore[method-assign]
     array_api_strict.reshape = reshape
     array_api_strict.take = take
     return array_api_strict
+
+
+def with_sizes(key: tuple[Any, ...], shape: tuple[int, ...]) -> Iterator[tuple[Any, int]]:
+    """Yields each item of an index with the size of the dim that it is for; 0 where it is for none."""
+    count, sizes = sum(item is not None and item is not ... for item in key), iter(shape)
+    for item in key:
+        if item is ...:
+            for _ in range(len(shape) - count):
+                next(sizes)
+        yield item, 0 if item is None or item is ... else next(sizes, 0)
 
 
 def unraising(xp: Any) -> Any:
