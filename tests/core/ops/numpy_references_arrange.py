@@ -114,7 +114,9 @@ def scatter_reduce(x: Any, dim: int, index: Any, src: Any, reduce: str, include_
 REFERENCES: dict[str, Any] = {
     "repeat": np.tile,
     "tile": np.tile,
-    "repeat_interleave.Tensor": lambda repeats, output_size=None: np.repeat(np.arange(len(repeats)), repeats),
+    "repeat_interleave.Tensor": lambda repeats, output_size=None: np.repeat(
+        np.arange(repeats.size), np.atleast_1d(repeats).astype("int64")
+    ),
     "repeat_interleave.self_Tensor": repeat_interleave,
     "repeat_interleave.self_int": repeat_interleave,
     "roll": roll,

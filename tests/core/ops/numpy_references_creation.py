@@ -8,11 +8,13 @@ import numpy as np
 
 
 def linspace(start: Any, end: Any, steps: int, dtype: Any = None, device: Any = None) -> Any:
+    if "int" in str(dtype):  # as in PyTorch, ends are of the dtype too
+        start, end = int(start), int(end)
     return np.linspace(start, end, steps)
 
 
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, dtype: Any = None, device: Any = None) -> Any:
-    return np.power(base, np.linspace(start, end, steps))
+    return np.power(base, linspace(start, end, steps, dtype))
 
 
 REFERENCES: dict[str, Any] = {

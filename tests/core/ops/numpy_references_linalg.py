@@ -71,7 +71,9 @@ def cdist_backward(grad: Any, a: Any, b: Any, p: float, distance: Any) -> Any:
     with np.errstate(all="ignore"):
         slope = np.sign(difference) * (np.abs(difference) / r) ** (p - 1)
     if p == np.inf:
-        slope = np.sign(difference) * (np.abs(difference) == r)
+        size = np.abs(difference)  # the distance may be rounded
+        largest = size == size.max(-1, keepdims=True)
+        slope = np.sign(difference) * largest / largest.sum(-1, keepdims=True)
     return np.sum(grad[..., None] * np.where((r == 0) | (difference == 0) | (p == 0), 0, slope), axis=-2)
 
 

@@ -49,7 +49,7 @@ def spread(function: Any, with_mean: bool = False) -> Any:
 
     def correction(x: Any, dim: Any = None, correction: Any = 1, keepdim: bool = False) -> Any:
         axis = axis_of(dim, x)
-        value = function(x, axis=axis, ddof=correction, keepdims=kept(x, keepdim))
+        value = function(x, axis=axis, ddof=1 if correction is None else correction, keepdims=kept(x, keepdim))
         return (value, np.mean(x, axis=axis, keepdims=kept(x, keepdim))) if with_mean else value
 
     def plain(x: Any, unbiased: bool = True) -> Any:

@@ -104,7 +104,7 @@ def truth(xp: Any, support: Support) -> Kernels:
 @quietly
 def extremes(xp: Any, support: Support) -> Kernels:
     """Kernels that look for the largest or the smallest element; :func:`extreme` among them is no operator."""
-    kind, cast, int64 = support.kind, support.cast, support.int64
+    kind, cast, int64, asarray = support.kind, support.cast, support.int64, xp.asarray
 
     def order(name: str, self: Any) -> str:
         what = kind[self.dtype]
@@ -113,10 +113,16 @@ def extremes(xp: Any, support: Support) -> Kernels:
         return what
 
     def extreme(name: str, self: Any, dim: Any, keepdim: bool, largest: bool) -> Any:
-        """The module's max or min, which the standard has give NaN where there is one, made to take bool."""
-        if order(name, self) == "bool":
+        """The module's max or min, made to take bool and to give NaN where there is one."""
+        what = order(name, self)
+        if what == "bool":
             return (xp.any if largest else xp.all)(self, axis=dim, keepdims=keepdim)
-        return (xp.max if largest else xp.min)(self, axis=dim, keepdims=keepdim)
+        find, last = (xp.max, -math.inf) if largest else (xp.min, math.inf)
+        if what not in ("half", "float"):
+            return find(self, axis=dim, keepdims=keepdim)
+        missing = xp.isnan(self)
+        result = find(xp.where(missing, asarray(last, dtype=self.dtype), self), axis=dim, keepdims=keepdim)
+        return xp.where(xp.any(missing, axis=dim, keepdims=keepdim), asarray(math.nan, dtype=self.dtype), result)
 
     def position(name: str, self: Any, dim: int | None, keepdim: bool, largest: bool) -> Any:
         """The first place of the largest or smallest element; NaN counts as further than all others."""

@@ -58,7 +58,7 @@ def repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Ten
     """Each index as often as its number says, which only the host can count out."""
     if repeats.is_meta and output_size is not None:
         return F.empty((output_size,), dtype=F.arange(0, device="meta").dtype, device=repeats.device)
-    numbers = repeats.tolist()
+    numbers = repeats.reshape(-1).tolist()
     check_repeats(numbers, output_size)
     places = [place for place, count in enumerate(numbers) for _ in range(count)]
     return F.tensor(places, dtype=F.arange(0, device=repeats.device).dtype, device=repeats.device)

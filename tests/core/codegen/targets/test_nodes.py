@@ -342,6 +342,13 @@ def test_a_list_of_tensors_that_is_differentiated(made: Made) -> None:
     assert (to_x.tolist(), to_y.tolist()) == ([1.0, 2.0], [3.0])
 
 
+def test_one_gradient_of_a_list_of_results(made: Made) -> None:
+    nodes = made("- func: f(Tensor self) -> Tensor[]\n", "- name: f(Tensor self) -> Tensor[]\n  self: grads[0] * 2\n")
+    results = [tp.ones(2), tp.ones(2)]
+    (to_x,) = run(nodes.FBackward, results, leaf(0.0, 0.0), grad=[tp.tensor([1.0, 3.0]), tp.ones(2)])
+    assert to_x.tolist() == [2.0, 6.0]
+
+
 def test_an_argument_may_be_named_as_the_result(made: Made) -> None:
     nodes = made(
         "- func: f(Tensor self, Tensor result) -> Tensor\n",

@@ -71,7 +71,7 @@ def emitted(context: CodegenContext, derivative: Derivative, expr: Expr) -> Expr
             case ast.Name(name="grad") if several:  # the only one of several outputs that has a gradient
                 index = ast.Number(str(derivative.scope.gradients[0]))
                 return ast.Index(ast.Name("grads"), (index,), position=node.position)
-            case ast.Index(object=ast.Name(name="grads")) if not several:
+            case ast.Index(object=ast.Name(name="grads")) if not several and not derivative.scope.listed:
                 return ast.Name("grad", position=node.position)
             case ast.Index(object=ast.Name(name="needs"), items=(ast.Name(name=name) | ast.String(value=name),)):
                 return needed(derivative, name)
