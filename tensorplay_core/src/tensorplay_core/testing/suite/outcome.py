@@ -134,14 +134,17 @@ class Profile:
         return found
 
     def factor(self, operator: str) -> float:
-        """Returns how many times the usual error budgets an operator may use.
+        """Returns how many times the usual error budgets an operator may use, and its in-place variant with it.
 
         Example:
             >>> profile = Profile(accuracy={"div": 1.5})
-            >>> profile.factor("div"), profile.factor("add")
-            (1.5, 1.0)
+            >>> profile.factor("div"), profile.factor("div_"), profile.factor("add")
+            (1.5, 1.5, 1.0)
         """
-        return self.accuracy.get(operator, 1.0) if isinstance(self.accuracy, Mapping) else self.accuracy
+        if not isinstance(self.accuracy, Mapping):
+            return self.accuracy
+        name, dot, overload = operator.partition(".")
+        return self.accuracy.get(operator, self.accuracy.get(f"{name.removesuffix('_')}{dot}{overload}", 1.0))
 
     @property
     def lesser(self) -> str:
