@@ -131,13 +131,12 @@ def data(general: Kernels) -> Kernels:
                 return self.take(last, len(indices) - 1)
             except IndexError:  # it says which
                 return general_index(self, indices)
-        for index in indices:
-            if index is not None:
-                try:
-                    return self[tuple([_ALL if index is None else index for index in indices])]
-                except IndexError:
-                    return general_index(self, indices)
-        return general_index(self, indices)  # of nothing but None
+        if not indices or indices[0] is None:  # perhaps nothing but None, or a result that lies transposed
+            return general_index(self, indices)
+        try:
+            return self[tuple([_ALL if index is None else index for index in indices])]
+        except IndexError:
+            return general_index(self, indices)
 
     def index_put_(self: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
         if not accumulate or self.dtype.itemsize == 2 or not self.flags.writeable:  # add.at writes all the same

@@ -211,7 +211,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
 
     def linalg_det(A: Any) -> Any:
         square(A)
-        if not A.shape[-1]:
+        if 0 in A.shape:
             return xp.ones(A.shape[:-2], dtype=A.dtype)
         if own:  # a Python function of NumPy, which would warn of an overflow, and of what complex numbers make of it
             with xp.errstate(over="ignore", invalid="ignore"):
@@ -220,7 +220,7 @@ def kernels(xp: Any, support: Support) -> Kernels:
 
     def linalg_slogdet(A: Any) -> Any:
         square(A)
-        if not A.shape[-1]:
+        if 0 in A.shape:
             ones = xp.ones(A.shape[:-2], dtype=A.dtype)
             return ones, xp.zeros(A.shape[:-2], dtype=xp.abs(ones).dtype)
         sign, size = lapack.slogdet(A)

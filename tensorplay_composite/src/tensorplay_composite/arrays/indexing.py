@@ -47,10 +47,11 @@ def reading(xp: Any, support: Support) -> Kernels:
             return support.copy(self)
         if native:
             try:
-                return self[key_of(indices)]
+                result = self[key_of(indices)]
             except IndexError:
                 check_range(tuple(self.shape), indices)
                 raise
+            return result if result.flags.c_contiguous else support.copy(result)
         places = places_of(tuple(self.shape), indices)
         if 0 in places.shape:
             return zeros(places.shape, dtype=self.dtype)
@@ -58,7 +59,7 @@ def reading(xp: Any, support: Support) -> Kernels:
 
     def check_count(indices: Any, most: int) -> None:
         if len(indices) > most:
-            raise IndexError("there are more indices than dims")  # core's rule says it better
+            raise DimError(f"index: {len(indices)} indices are too many")
 
     def places_of(sizes: tuple[int, ...], indices: Any) -> Any:
         """The places, in C order, of what NumPy's indexing would take, by arithmetic alone."""

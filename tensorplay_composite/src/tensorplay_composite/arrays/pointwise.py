@@ -63,7 +63,7 @@ def arithmetic(xp: Any, support: Support) -> Kernels:
         if what != "complex":
             return xp.sign(self)
         size = xp.abs(self)
-        return cast(where(size == 0, size, self / where(size == 0, size + 1, size)), self.dtype)
+        return self / cast(where(size == 0, size + 1, size), self.dtype)
 
     return {
         "add": for_bool(xp.add, either),

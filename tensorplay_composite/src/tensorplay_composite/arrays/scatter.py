@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from tensorplay_composite.arrays._support import Kernel, Kernels, Support, leading, quietly
-from tensorplay_core.errors import ShapeError, ValueRangeError
+from tensorplay_core.errors import DimError, ShapeError, ValueRangeError
 from tensorplay_core.ops.shapes_indexing import check_picked
 
 _ALL = slice(None)
@@ -143,10 +143,11 @@ def parts(xp: Any, support: Support) -> Kernels:
 
     def put(name: str, sizes: Any, dim: int, item: Any, grad: Any) -> Any:
         result = zeros(tuple(sizes), dtype=grad.dtype)
-        if not native and item.__class__ is slice:
-            item = slice(*item.indices(result.shape[dim]))
-        elif not native and not -result.shape[dim] <= item < result.shape[dim]:
-            raise IndexError(f"index {item} is out of bounds for dim {dim} of size {result.shape[dim]}")
+        size = result.shape[dim]
+        if item.__class__ is slice:
+            item = item if native else slice(*item.indices(size))
+        elif not -size <= item < size:
+            raise DimError(f"{name}: index {item} is out of bounds for dim {dim} of size {size}")
         key = (*leading[result.ndim][dim], item, ...)
         if result[key].shape != grad.shape:  # it would broadcast
             raise ShapeError(f"{name}: the selected part has shape {result[key].shape}, and grad has {grad.shape}")

@@ -312,7 +312,7 @@ def _matrix_norm(op: str, x: Tensor, ord: Any) -> Tensor:
         return F.linalg_svdvals(x).sum(-1)
     if ord in (2, -2):
         s = F.linalg_svdvals(x)
-        return s.select(-1, 0 if ord == 2 else -1)
+        return s.select(-1, 0 if ord == 2 else -1).clone()  # else all of them stay in memory
     if ord in (1, -1, INF, -INF):
         sums = x.abs().sum(-2 if abs(ord) == 1 else -1)
         return F.max(sums, -1)[0] if ord > 0 else -F.max(-sums, -1)[0]

@@ -123,8 +123,10 @@ def kthvalue(self: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tupl
     if not self.ndim:
         return values, indices
     if keepdim:
-        return F.slice(values, d, place - 1, place), F.slice(indices, d, place - 1, place)
-    return values.select(d, place - 1), indices.select(d, place - 1)
+        values, indices = F.slice(values, d, place - 1, place), F.slice(indices, d, place - 1, place)
+    else:
+        values, indices = values.select(d, place - 1), indices.select(d, place - 1)
+    return values.clone(), indices.clone()  # else all that was sorted stays in memory
 
 
 def searchsorted_tensor(

@@ -211,7 +211,7 @@ def quantile(
     low = ranks.to(F.arange(0, device=self.device).dtype)  # cut, for a rank is not negative
     high = F.where(low.to(ranks.dtype) < ranks, low + 1, low)
     result = _between(ordered, ranks, low, high, interpolation)
-    result = result.movedim(-1, 0)  # the quantiles first
+    result = result.movedim(-1, 0).contiguous()  # the quantiles first
     if keepdim:
         kept = (1,) * self.ndim if dim is None else (*self.shape[:d], 1, *self.shape[d + 1 :]) if self.ndim else ()
         result = result.reshape((ranks.shape[-1], *kept))

@@ -54,6 +54,8 @@ def examine(judge: Judge, case: Case) -> None:
             result = judge.call(case, function, made.args, made.kwargs, how)
         judge.compare(case, result, expected, how, words)
         judge.inputs(case, made, words, skip=1 if written else 0)
+        if not (written or plan_of(judge.op).view):
+            laid(judge, case, made, result)
         results.append(result)
     if judge.subject.mutable and not written and not plan_of(judge.op).view:
         apart(judge, case, made, results)
@@ -66,6 +68,44 @@ def examine(judge: Judge, case: Case) -> None:
     judge.compare(other, result, expected, words=", after the same call with other numbers,")
     judge.again()
     memory(judge, other, made, result)
+
+
+def laid(judge: Judge, case: Case, made: Made, result: Any) -> None:
+    """Looks at how results lie in memory: where every input is contiguous, they lie as those of Meta do.
+
+    Raises:
+        Finding: one has other strides, or is a part of something larger, which stays in memory as long as it does.
+    """
+    results = result if isinstance(result, tuple) else (result,)
+    for i, one in enumerate(results):
+        array, owner = one._array, getattr(one._array, "base", None)
+        if not one.numel() or any(one is x for x in made.tensors):
+            continue  # the very input, as in elsewhere
+        if getattr(owner, "nbytes", 0) > array.nbytes:
+            what = f"gives {array.nbytes} bytes that keep {owner.nbytes} in memory: the result is a part of something"
+            judge.wrong(case, f"{what} larger, and has to be a copy")
+        if not one.is_contiguous() and all(x.is_contiguous() for x in made.tensors):
+            right = _strides_of_meta(judge, made, i)
+            if right not in (None, one.stride()):
+                what = f"gives a result of strides {one.stride()}, and Meta and FakeMode promise {right}"
+                judge.wrong(case, f"{what} where all inputs are contiguous")
+
+
+def _strides_of_meta(judge: Judge, made: Made, number: int) -> tuple[int, ...] | None:
+    """Returns the strides of a result over tensors without data; None where they do not know it without."""
+
+    def without_data(value: Any) -> Any:
+        if isinstance(value, list):
+            return [*map(without_data, value)]
+        return value.to("meta") if isinstance(value, judge.subject.tp.Tensor) else value
+
+    assert judge.op.function is not None
+    kwargs = {name: without_data(value) for name, value in made.kwargs.items()}
+    try:
+        result = judge.op.function(*map(without_data, made.args), **kwargs)
+    except TensorPlayError:
+        return None
+    return (result if isinstance(result, tuple) else (result,))[number].stride()  # type: ignore[no-any-return]
 
 
 def elsewhere(judge: Judge, case: Case, other: Case, made: Made, expected: tuple[Array, ...]) -> Made:

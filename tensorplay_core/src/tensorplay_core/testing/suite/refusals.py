@@ -281,7 +281,8 @@ def refuses(judge: Judge, case: Case) -> None:
     """Makes a bad call twice, so that the fast path meets it too.
 
     Raises:
-        Finding: it does not raise, or raises what is not TensorPlay's, or has written to an input.
+        Finding: it does not raise, or raises what is not TensorPlay's, or what the kernel did not mean to raise, or has
+            written to an input.
     """
     for _ in range(2):
         made = Made(judge.subject, judge.op, case)
@@ -290,8 +291,8 @@ def refuses(judge: Judge, case: Case) -> None:
             result = judge.op.function(*made.args, **made.kwargs)
         except TensorPlayError as error:
             judge.calls += 1
-            if isinstance(error, KernelError) and case.name.startswith(OF_A_DTYPE):
-                judge.wrong(case, f"a dtype that it does not take is reported as a failure of the kernel: {error}")
+            if isinstance(error, KernelError):
+                judge.wrong(case, f"is refused as a failure of the kernel, not for what is wrong with it: {error}")
             said = SAID.get(case.name)
             if said and not any(all(re.search(rf"\b{n}\b", str(error)) for n in numbers) for numbers in said):
                 what = "both the index and the size of its dim" if case.name == FAR else "which item it is"
