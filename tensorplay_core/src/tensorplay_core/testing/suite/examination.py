@@ -81,7 +81,7 @@ def laid(judge: Judge, case: Case, made: Made, result: Any) -> None:
         array, owner = one._array, getattr(one._array, "base", None)
         if not one.numel() or any(one is x for x in made.tensors):
             continue  # the very input, as in elsewhere
-        if getattr(owner, "nbytes", 0) > array.nbytes:
+        if owner is not None and getattr(owner, "nbytes", 0) > array.nbytes:
             what = f"gives {array.nbytes} bytes that keep {owner.nbytes} in memory: the result is a part of something"
             judge.wrong(case, f"{what} larger, and has to be a copy")
         if not one.is_contiguous() and all(x.is_contiguous() for x in made.tensors):

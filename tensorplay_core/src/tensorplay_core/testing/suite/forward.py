@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import random
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -24,8 +24,10 @@ from tensorplay_core.testing.suite.outcome import Finding, Outcome
 from tensorplay_core.testing.suite.subject import Subject
 from tensorplay_core.types.dtype import by_name
 
-CALLS_IN_A_THREAD = 24
-TURNS = 200
+LEAST_CALLS, MOST_CALLS, LONG_ENOUGH = 24, 200, 0.03
+"""How many calls a thread makes: the least, the most, and the seconds after which it makes no more."""
+PATIENCE = 0.1
+"""How many seconds a thread that stops in the middle of a call waits for another one."""
 CORE = "tensorplay_core."
 
 
@@ -74,20 +76,23 @@ def _threads_of(subject: Subject, op: Operator, dtype: str) -> Iterator[Outcome]
 def in_threads(judge: Judge, cases: Sequence[Case]) -> None:
     """Makes each call in a thread of its own, many times, and judges them where they were made.
 
-    There are calls of the same shapes and other numbers among the cases, and at every line of a kernel in Python
-    another thread may go on: a kernel with a buffer of its own meets another call in the middle.
+    Two cases that follow each other have the same shapes and other numbers: each of their threads stops at lines of the
+    kernel until the other has made a call, so a kernel with a buffer of its own is met in the middle.
 
     Raises:
         Finding: the first that was wrong.
     """
     gate = threading.Barrier(len(cases))
+    pairs = [Pair() for _ in cases[::2]]
     errors: dict[int, BaseException] = {}
 
     def work(i: int) -> None:
         try:
-            _calls(judge, cases[i], gate)
+            _calls(judge, cases[i], gate, pairs[i // 2])
         except BaseException as error:
             errors[i] = error
+        finally:
+            pairs[i // 2].end()
 
     workers = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(len(cases))]
     for worker in workers:
@@ -100,23 +105,26 @@ def in_threads(judge: Judge, cases: Sequence[Case]) -> None:
                 raise error
 
 
-def _calls(judge: Judge, case: Case, gate: threading.Barrier) -> None:
+def _calls(judge: Judge, case: Case, gate: threading.Barrier, pair: Pair) -> None:
     """Makes a call many times in this thread, once the others are ready too; results are compared at the end."""
     function, written = judge.op.function, bool(plan_of(judge.op).written)
     try:
         expected = judge.expected(case)
-        made = [Made(judge.subject, judge.op, case) for _ in range(CALLS_IN_A_THREAD if written else 1)]
+        made = [Made(judge.subject, judge.op, case) for _ in range(MOST_CALLS if written else 1)]
     except BaseException:
         gate.abort()
         raise
     gate.wait(30)
     if expected is None or function is None:
         return
-    results = []
-    with taking_turns():
-        for i in range(CALLS_IN_A_THREAD):
-            inputs = made[i if written else 0]
+    results: list[Any] = []
+    stopping, end = Stopping(pair), time.perf_counter() + LONG_ENOUGH
+    for i in range(MOST_CALLS):
+        inputs = made[i if written else 0]
+        with stopping:
             results.append(judge.call(case, function, inputs.args, inputs.kwargs, "thread"))
+        if i >= LEAST_CALLS and time.perf_counter() > end:
+            break
     right: set[bytes] = set()
     for result in results:
         bits = b"".join(map(bits_of, result if isinstance(result, tuple) else (result,)))
@@ -125,25 +133,69 @@ def _calls(judge: Judge, case: Case, gate: threading.Barrier) -> None:
             right.add(bits)
 
 
-@contextmanager
-def taking_turns() -> Iterator[None]:
-    """A scope in which this thread lets others run, at the first ``TURNS`` lines of Python that are not core's own."""
-    left = TURNS  # a turn may take milliseconds, and a library in Python has thousands of lines in a call
+class Pair:
+    """Two threads that call the same kernel: while one of them stops in the middle, the other makes a call."""
 
-    def each_line(frame: FrameType, event: str, argument: Any) -> Any:
-        nonlocal left
-        if left <= 0:
-            return None
-        left -= 1
-        time.sleep(1e-4)  # a sleep of 0 often lets nobody else run
-        return each_line
+    def __init__(self) -> None:
+        """See the class."""
+        self._changed = threading.Condition()
+        self._threads, self._patience, self._stopped = 2, PATIENCE, False
+        self._calls, self._gone_on = 0, 0
 
-    def of_frame(frame: FrameType, event: str, argument: Any) -> Any:
-        return each_line if left > 0 and not str(frame.f_globals.get("__name__")).startswith(CORE) else None
+    def stop(self) -> None:
+        """Waits for the end of a call of the other thread; does not, where that waits or has ended."""
+        with self._changed:
+            if self._stopped or self._threads < 2 or not self._patience:
+                return
+            self._stopped, until = True, self._calls + 1
+            if not self._changed.wait_for(lambda: self._calls >= until or self._threads < 2, self._patience):
+                self._patience = 0.0  # the other one waits for a lock that this one has
+            self._stopped, self._gone_on = False, self._gone_on + 1
+            self._changed.notify_all()
 
-    before = sys.gettrace()
-    sys.settrace(of_frame)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
+    def called(self) -> None:
+        """Says that this thread has made a call; if the other one has waited for it, that one goes on first."""
+        with self._changed:
+            self._calls += 1
+            self._changed.notify_all()
+            gone_on = self._gone_on
+            self._changed.wait_for(lambda: not self._stopped or self._gone_on > gone_on, self._patience)
+
+    def end(self) -> None:
+        """Says that this thread makes no more calls."""
+        with self._changed:
+            self._threads -= 1
+            self._changed.notify_all()
+
+
+class Stopping:
+    """A scope for a call, in which its thread stops at some line of Python that is not core's own.
+
+    A library in Python has thousands of lines in a call, so the line is picked by chance among as many as there were in
+    the call before.
+    """
+
+    def __init__(self, pair: Pair) -> None:
+        """See the class."""
+        self._pair, self._random = pair, random.Random(threading.get_ident())
+        self._count, self._line, self._stop = 4, 0, 0
+        self._before: Any = None
+
+    def __enter__(self) -> None:
+        self._line, self._stop, self._before = 0, self._random.randrange(self._count), sys.gettrace()
+        sys.settrace(self._of_frame)
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self._before)
+        self._count = max(self._line, 1)
+        self._pair.called()
+
+    def _of_frame(self, frame: FrameType, event: str, argument: Any) -> Any:
+        return None if str(frame.f_globals.get("__name__")).startswith(CORE) else self._at_line
+
+    def _at_line(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "line":
+            if self._line == self._stop:
+                self._pair.stop()
+            self._line += 1
+        return self._at_line
