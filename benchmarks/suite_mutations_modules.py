@@ -6,8 +6,9 @@ A kernel that needs more than the standard promises works over NumPy all the sam
 from __future__ import annotations
 
 import functools
+import gc
 from collections.abc import Iterator
-from types import ModuleType
+from types import CellType, ModuleType
 from typing import Any
 
 import array_api_strict
@@ -15,6 +16,7 @@ import numpy
 from array_api_strict import (
     _array_object,
     _data_type_functions,
+    _dtypes,
     _elementwise_functions,
     _searching_functions,
     _set_functions,
@@ -28,9 +30,10 @@ def loosened() -> Any:
     takes -1 for a size that is left out and no other number; an array of 0 dims has no axis, and an element by its
     index is a view; NaN is the smallest and the largest to nobody; a shift wraps around; dtypes are not promoted, and
     to ``where`` a Python number is a float64; what rounds, or asks for NaN, takes no integers; linear algebra takes no
-    matrix without elements; arrays are not written to.
+    matrix without elements; arrays are not written to. There is float16, as in nearly all modules.
     """
     xp = array_api_strict
+    _with_halves(xp)
     for name, last in (("argmax", -numpy.inf), ("argmin", numpy.inf)):
         setattr(xp, name, _skipping(getattr(xp, name), last))
     for name in ("bitwise_left_shift", "bitwise_right_shift"):
@@ -50,8 +53,23 @@ def loosened() -> Any:
     _array_object.Array.__setitem__ = _writing  # type: ignore[method-assign]
     for module in (_array_object, _data_type_functions, _elementwise_functions, _searching_functions, _set_functions):
         if hasattr(module, "_result_type"):
-            module._result_type = _alike
+            module._result_type = _alike  # type: ignore[attr-defined]
     return xp
+
+
+def _with_halves(xp: Any) -> None:
+    """Gives array-api-strict float16, which the standard knows as a dtype that a module may have."""
+    half = _dtypes.DType("float16")
+    kinds = [one for one in vars(_dtypes).values() if isinstance(one, tuple) and _dtypes.float32 in one]
+    for known in kinds:
+        for holder in gc.get_referrers(known):  # modules, the table of kinds, and what functions were made with
+            if isinstance(holder, CellType):
+                holder.cell_contents = (half, *known)
+            elif isinstance(holder, dict):
+                for name in [*holder]:
+                    if holder[name] is known:
+                        holder[name] = (half, *known)
+    xp.float16 = half
 
 
 def _alike(one: Any, other: Any) -> Any:
@@ -159,6 +177,21 @@ def _wrapping(function: Any) -> Any:
         return function(x, array_api_strict.bitwise_and(count, most))
 
     return called
+
+
+def far(xp: Any) -> Any:
+    """Returns a module whose arrays are not NumPy's to read, as those of CuPy: it has a function that brings them."""
+
+    def refused(self: Any, *_: Any, **__: Any) -> Any:
+        raise TypeError("NumPy does not take the arrays of this module: asnumpy brings them")
+
+    def asnumpy(x: Any) -> Any:
+        return numpy.array(x._array)
+
+    _array_object.Array.__array__ = refused  # type: ignore[method-assign]
+    _array_object.Array.__buffer__ = refused  # type: ignore[method-assign]
+    xp.asnumpy = asnumpy
+    return xp
 
 
 def with_sizes(key: tuple[Any, ...], shape: tuple[int, ...]) -> Iterator[tuple[Any, int]]:

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy
-from suite_mutations_modules import loosened, unraising
+from suite_mutations_modules import far, loosened, unraising
 
 import tensorplay as tp
 from tensorplay_core.testing.suite import checks
@@ -73,7 +73,7 @@ def run(asked: dict[str, Any], reached: set[str], found: dict[str, list[str]]) -
     if name == STRICT:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # whoever ignores warnings while a device is made, may not later
-            tp.backends.from_namespace(loosened(), STRICT, device_count=2)
+            tp.backends.from_namespace(far(loosened()), STRICT, device_count=2)
     elif name == NARROW:
         xp = unraising(loosened())
         tp.backends.from_namespace(xp, NARROW, dtypes={name: getattr(xp, name) for name in NARROW_DTYPES})

@@ -9,8 +9,10 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
+from types import FunctionType
 from typing import Any
 
+from tensorplay_core.dispatch.keys import PAGE
 from tensorplay_core.errors import TensorPlayError
 from tensorplay_core.plugins import public as backends
 from tensorplay_core.testing.references.rounding import UNSPECIFIED, format_of, round_to
@@ -18,7 +20,7 @@ from tensorplay_core.testing.suite.calls import LIMIT, REFUSALS, Skip, bits_of
 from tensorplay_core.testing.suite.given import LAYOUTS, Given, literal
 from tensorplay_core.testing.suite.outcome import FAILED, NOTHING, OK, Finding, Outcome
 from tensorplay_core.testing.suite.program import shown
-from tensorplay_core.testing.suite.subject import Subject
+from tensorplay_core.testing.suite.subject import Subject, operators
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.dtype import by_name
 
@@ -54,7 +56,7 @@ def of_device(subject: Subject, name: str, checks: list[Check]) -> Iterator[Outc
 
 def plugin(subject: Subject) -> Iterator[Outcome]:
     """Its description, its probe, loading it twice, under warning filters, by two threads at once, and unloading it."""
-    each = (_described, _dtypes, _freezes, _unloads, _first_touch, _filters)
+    each = (_described, _kernels, _dtypes, _freezes, _unloads, _first_touch, _filters)
     yield from of_device(subject, "plugin", [partial(one, subject) for one in each])
 
 
@@ -88,6 +90,16 @@ def _described(subject: Subject) -> None:
 
 def _names_module(made: Any, name: str) -> bool:
     return made is None or getattr(made.xp, "__name__", "") in name
+
+
+def _kernels(subject: Subject) -> None:
+    """Whether ``explain`` can name the kernels: a function says what module it is of."""
+    kind = subject.tp.zeros(1, device=subject.device)._type
+    for name, op in operators().items():
+        kernel = op.kernel_at(PAGE * kind.page + kind.key)
+        function = kernel.function if kernel is not None else None
+        if isinstance(function, FunctionType) and not function.__module__:
+            raise Finding(f"the kernel of {name} has no __module__, by which explain says whose it is")
 
 
 def _dtypes(subject: Subject) -> None:
