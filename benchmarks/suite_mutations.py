@@ -1,8 +1,8 @@
 """How much the conformance suite notices: plants mutations in array kernels and counts those that it kills.
 
 Each mutation is made in a copy of the package, which the suite then runs over, on devices that come through the changed
-line: ``loopback`` (the kernels over NumPy), ``strict`` (over array-api-strict, where all that the standard leaves open is
-otherwise than in NumPy), ``narrow`` (the same with 32 bits, and NaN where others raise), ``fixed`` (NumPy, as if its
+line: ``loopback`` (the kernels over NumPy), ``strict`` (over array-api-strict, with what the standard leaves open done
+otherwise than by NumPy), ``narrow`` (the same with 32 bits, and NaN where others raise), ``fixed`` (NumPy, as if its
 arrays were immutable) or ``cpu``, which has bfloat16. A first run with marked statements says which operators reach
 which line, so that a mutation costs seconds. One that lives through ``--quick`` is tried with the whole suite.
 
