@@ -56,9 +56,10 @@ LONG = "memory"
 """The check that comes last, as it takes as long as many others."""
 STATEFUL = ("arrays/_support.py", "arrays/device.py", "arrays/math.py", "math.py")
 """Files whose functions remember: the operator that comes first to a line is not the only one that feels it."""
-LIMIT, SLOWER, WAITING = 60, 10, 5
-"""A run counts as one without an end after so many seconds of processor time, so many times what the quick run of the
-device took if that is more; or after so many times that without coming back, as two threads that wait for each other.
+LIMIT, SLOWER, WAITING = 90, 10, 5
+"""A run counts as one without an end after so many seconds of processor time, so many times what as many operators took
+in the quick run of the device if that is more; or after so many times that without coming back, as two threads that
+wait for each other.
 """
 FORKED = multiprocessing.get_context("forkserver")
 """Where a run's process comes from: one that has imported the suite, and nothing that can be mutated."""
@@ -126,7 +127,10 @@ class Laboratory:
 
     def suite(self, device: str, names: list[str] | None, *, quick: bool, changed: dict[str, bytes]) -> dict[str, Any]:
         """Runs the suite over a copy of the package in which some files are others; it counts as hung after a while."""
-        limit = max(LIMIT, round(SLOWER * self.seconds[device])) if device in self.seconds else 0
+        limit = 0
+        if device in self.seconds:
+            share = 1.0 if names is None else len(names) / len(self.reached[device])
+            limit = max(LIMIT, round(SLOWER * share * self.seconds[device]))
         with tempfile.TemporaryDirectory(dir=self._folder.name) as folder:
             if changed:
                 shutil.copytree(self.source, Path(folder) / self.name)

@@ -40,7 +40,7 @@ def convolution(
     y = _spread(x, w, found, found.shape[2:]) if transposed else _correlated(x, w, found, found.shape[2:])
     if rest:
         y = y + rest[0].reshape((1, -1) + (1,) * (weight.ndim - 2))
-    return y.to(_common(input, weight, *([] if bias is None else [bias])))
+    return y.to(_common(input, weight, *([] if bias is None else [bias]))).contiguous()
 
 
 def convolution_backward(
@@ -68,7 +68,7 @@ def convolution_backward(
         second = _weighed(g, x, weight.shape, found) if transposed else _weighed(x, g, weight.shape, found)
     if output_mask[2]:
         third = g.sum((0, *range(2, g.ndim)))
-    return first.to(dtype), second.to(dtype), third.to(dtype)
+    return first.to(dtype).contiguous(), second.to(dtype).contiguous(), third.to(dtype)
 
 
 def _common(*tensors: Tensor) -> Any:

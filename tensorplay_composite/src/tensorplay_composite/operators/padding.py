@@ -24,7 +24,7 @@ def constant_pad_nd(self: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor:
         if before < 0 or after < 0:
             result = _cut(result, dim, before, after)
         result = extended(result, dim, before, after, value)
-    return result if max(pad, default=0) > 0 else result.clone()
+    return result.contiguous() if max(pad, default=0) > 0 else result.clone()
 
 
 def pad(self: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
