@@ -22,6 +22,12 @@ from array_api_strict import (
     _set_functions,
 )
 
+HALVED = (
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cosh", "hypot", "log2", "log10", "logaddexp", "sinh",
+    "tan",
+)  # fmt: skip
+"""Functions that some modules compute in halves where they are given some, a few units off."""
+
 
 def loosened() -> Any:
     """Returns array-api-strict with what the standard leaves open, or some module does otherwise, done so.
@@ -30,7 +36,8 @@ def loosened() -> Any:
     takes -1 for a size that is left out and no other number; an array of 0 dims has no axis, and an element by its
     index is a view; NaN is the smallest and the largest to nobody; a shift wraps around; dtypes are not promoted, and
     to ``where`` a Python number is a float64; what rounds, or asks for NaN, takes no integers; linear algebra takes no
-    matrix without elements; arrays are not written to. There is float16, as in nearly all modules.
+    matrix without elements; arrays are not written to. There is float16, as in nearly all modules; it is not added up,
+    and some functions of it are a few units off.
     """
     xp = array_api_strict
     _with_halves(xp)
@@ -46,6 +53,10 @@ def loosened() -> Any:
         setattr(xp.linalg, name, _of_elements(getattr(xp.linalg, name)))
     for name in ("take", "take_along_axis"):
         setattr(xp, name, _inside(getattr(xp, name)))
+    for name in ("matmul", "tensordot", "vecdot", "sum", "prod", "mean", "cumulative_sum", "cumulative_prod"):
+        setattr(xp, name, _of_singles(getattr(xp, name)))
+    for name in HALVED:
+        setattr(xp, name, _worse_in_halves(getattr(xp, name)))
     xp.reshape = _sized(xp.reshape)
     xp.where = _of_arrays(xp.where)
     xp.searchsorted = _unpromoted(xp.searchsorted)
@@ -109,6 +120,8 @@ def _inside(taking: Any) -> Any:
     @functools.wraps(taking)
     def called(x: Any, indices: Any, /, *, axis: int | None = None) -> Any:
         places, size = indices._array, x.shape[axis or 0]
+        if not size:
+            raise ValueError("nothing is taken from an axis without elements")
         if places.size and not 0 <= places.min() <= places.max() < size:
             raise ValueError(f"{places.min()} to {places.max()} are not all places of {size}")
         return taking(x, indices, **({} if axis is None else {"axis": axis}))
@@ -139,6 +152,28 @@ def _of_fractions(function: Any) -> Any:
         if array_api_strict.isdtype(x.dtype, "integral"):
             raise TypeError(f"{function.__name__} takes no {x.dtype}")
         return function(x)
+
+    return called
+
+
+def _of_singles(function: Any) -> Any:
+    @functools.wraps(function)
+    def called(*arrays: Any, **options: Any) -> Any:
+        if any(x.dtype == array_api_strict.float16 for x in arrays if hasattr(x, "dtype")):
+            raise TypeError(f"{function.__name__} adds up no float16")
+        return function(*arrays, **options)
+
+    return called
+
+
+def _worse_in_halves(function: Any) -> Any:
+    @functools.wraps(function)
+    def called(*arrays: Any) -> Any:
+        y = function(*arrays)
+        if y.dtype == array_api_strict.float16:
+            for _ in range(3):
+                y = array_api_strict.nextafter(y, y * 2)
+        return y
 
     return called
 
