@@ -5,6 +5,7 @@ Decompositions, whose matrices must have properties, are in :mod:`sample_rules_f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -368,6 +369,8 @@ def cdist_backward(make: Maker) -> Iterator[Sample]:
     if make.dtype.itemsize >= 4:  # a share that is too small for float32
         x, y = make.tensor((1, 2), fill=(2.0**-100, 2.0**60)), make.tensor((1, 2), fill=(0,))
         yield make.sample("shares far apart", one, x, y, 3.0, make.tensor((1, 1), fill=(2.0**60,)), smooth=False)
+    same = make.tensor((2, 3), fill=(2,))
+    yield make.sample("equal rows, order inf", grad, same, same, math.inf, make.tensor((2, 2), fill=(0,)), smooth=False)
 
 
 BY_RULE = {

@@ -51,6 +51,7 @@ STRIDED: tuple[tuple[str, str, list[Any]], ...] = (
     ("x.reshape(2, 3).diagonal().fill_(7)", "x", [7.0, 1.0, 2.0, 3.0, 7.0, 5.0]),
     ("y = tp.tensor([x[2:].storage_offset(), x[1:][1:].storage_offset(), x[:3].storage_offset()])", "y", [2, 2, 0]),
     ("y = tp.tensor([x.reshape(2, 3)[1:, 1:].storage_offset(), x[6:].storage_offset() * 0])", "y", [4, 0]),
+    ("y = tp.tensor([x[:0].clone().storage_offset(), x[2:].clone().storage_offset()])", "y", [0, 0]),
 )
 """The same where arrays have strides: ``as_strided`` counts from the first element of the memory, not of the view."""
 BACKWARDS: tuple[tuple[str, list[Any]], ...] = (
@@ -69,6 +70,7 @@ HOST: tuple[tuple[str, str, list[Any]], ...] = (
 STRIDED_REFUSED = (
     "x[2:].as_strided((7,), (1,), 0).zero_()", "x[2:].as_strided((5,), (1,)).zero_()",
     "x[:2].as_strided((2,), (6,)).zero_()", "x.as_strided((2,), (0,)).zero_()",
+    "x[:0].clone().as_strided((1,), (1,)).zero_()",
 )  # fmt: skip
 REFUSED = ("x[:1].expand(3).add_(1)", "x.expand(2, 6).copy_(x)", "x.reshape(2, 3)[:, :1].expand(2, 3).zero_()")
 """Writes to memory that several elements share."""
