@@ -268,6 +268,13 @@ def check_0d(name: str, dim: int | tuple[int, ...] | list[int] | None) -> None:
             raise DimError(f"{name}: dim {one} is out of range for a tensor of 0 dims; 0 and -1 are allowed")
 
 
+def out_of_range(name: str, dim: int, size: int, low: int, high: int) -> DimError:
+    """Returns the error for an index array of which some index is out of range, naming the one that is furthest out."""
+    worst = high if high - size >= -size - low else low
+    valid = f"valid: {-size} to {size - 1}" if size else "that dim is empty"
+    return DimError(f"{name}: index {worst} is out of bounds for dim {dim} of size {size} ({valid})")
+
+
 def quietly(factory: Callable[..., Kernels]) -> Callable[..., Kernels]:
     """Makes every kernel that ``factory`` defines silent about floating-point warnings.
 

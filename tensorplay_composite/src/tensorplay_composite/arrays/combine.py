@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tensorplay_composite.arrays._support import Kernels, Support, quietly
-from tensorplay_core.errors import DimError, ShapeError
+from tensorplay_composite.arrays._support import Kernels, Support, out_of_range, quietly
+from tensorplay_core.errors import ShapeError
 from tensorplay_core.ops.shape_checks import Shaped
 from tensorplay_core.ops.shapes_arrange import check_repeats, roll_steps, window_counts
 from tensorplay_core.ops.shapes_scatter import check_scatter
@@ -113,9 +113,7 @@ def _scattering(xp: Any, support: Support, combined: Combined, counted: Counted)
         fits = support.numpy_rules and int(index.view("uint64").max()) < size
         low, high = (0, 0) if fits else (int(xp.min(index)), int(xp.max(index)))
         if low < -size or high >= size:
-            worst = high if high - size >= -size - low else low
-            valid = f"valid: {-size} to {size - 1}" if size else "that dim is empty"
-            raise DimError(f"scatter_reduce: index {worst} is out of bounds for dim {dim} of size {size} ({valid})")
+            raise out_of_range("scatter_reduce", dim, size, low, high)
         index = xp.where(index < 0, index + size, index) if low < 0 else index
         inner = math.prod(shape[dim + 1 :])
         total = index if inner == 1 else index * inner

@@ -46,8 +46,6 @@ def kernels(xp: Any, support: Support) -> Kernels:
         dtype = x1.dtype
         if kind[dtype] == "half":
             return cast(cdist(cast(x1, single), cast(x2, single), p), dtype)
-        if kind[dtype] != "float":
-            raise ValueError("no floating numbers")
         batch = broadcast_shapes("cdist", x1.shape[:-2], x2.shape[:-2])
         (n, m), k = x1.shape[-2:], x2.shape[-2]
         if not m or 0 in batch or not n or not k:

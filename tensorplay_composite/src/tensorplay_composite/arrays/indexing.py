@@ -12,17 +12,10 @@ import operator
 from typing import Any
 
 from tensorplay_composite.arrays import scatter
-from tensorplay_composite.arrays._support import Kernels, Support, quietly
+from tensorplay_composite.arrays._support import Kernels, Support, out_of_range, quietly
 from tensorplay_core.errors import DimError
 
 _ALL = slice(None)
-
-
-def out_of_range(dim: int, size: int, low: int, high: int) -> DimError:
-    """Returns the error for index arrays of which some index is out of range, naming the one that is furthest out."""
-    worst = high if high - size >= -size - low else low
-    valid = f"valid: {-size} to {size - 1}" if size else "that dim is empty"
-    return DimError(f"index: index {worst} is out of bounds for dim {dim} of size {size} ({valid})")
 
 
 def kernels(xp: Any, support: Support) -> Kernels:
@@ -100,7 +93,7 @@ def reading(xp: Any, support: Support) -> Kernels:
         item = cast(item, int64)
         wrong = (item < -size) | (item >= size)
         if bool(xp.any(wrong)):
-            raise out_of_range(dim, size, int(xp.min(item)), int(xp.max(item)))
+            raise out_of_range("index", dim, size, int(xp.min(item)), int(xp.max(item)))
         return xp.where(item < 0, item + size, item)
 
     def marked(mask: Any) -> Any:
@@ -119,7 +112,7 @@ def reading(xp: Any, support: Support) -> Kernels:
             if item is not None and item.size:
                 low, high = int(item.min()), int(item.max())
                 if low < -sizes[dim] or high >= sizes[dim]:
-                    raise out_of_range(dim, sizes[dim], low, high)
+                    raise out_of_range("index", dim, sizes[dim], low, high)
             dim += 1
 
     def places(sizes: tuple[int, ...], indices: Any) -> Any:

@@ -59,8 +59,12 @@ BACKWARDS: tuple[tuple[str, list[Any]], ...] = (
     ("x.as_strided((1,), (1,))", [5.0]),
     ("x[2:4].as_strided((3,), (1,))", [3.0, 4.0, 5.0]),
     ("tp.tensor([x.storage_offset(), x[1:].storage_offset(), x[2:5].storage_offset()])", [5, 4, 3]),
+    ("rows.as_strided((8,), (1,), 0)", [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]),
 )
-"""What is right where ``x`` is 5 to 0 and lies in memory from its last element on, as what others lend may."""
+"""What is right where ``x`` is 5 to 0 and lies in memory from its last element on, as what others lend may.
+
+``rows`` are two of four, of 0 to 7, of which the second lies first.
+"""
 HOST: tuple[tuple[str, str, list[Any]], ...] = (
     ("x.numpy()[1] = 9", "x", [0.0, 9.0, 2.0, 3.0, 4.0, 5.0]),
     ("x[2:].numpy()[0] = 9", "x", [0.0, 1.0, 9.0, 3.0, 4.0, 5.0]),
@@ -126,15 +130,18 @@ def _written(subject: Subject, what: str, name: str, right: list[Any]) -> None:
 
 def _backwards(subject: Subject, what: str, right: list[Any], lent: bool) -> None:
     """A tensor whose array has a negative stride; ``lent``: and knows of no array whose memory it is a part of."""
-    x = subject.tp.arange(6.0, device=subject.device)
-    try:
-        array = x._array[::-1]
-        x = wrap(subject.api.from_dlpack(array) if lent else array, x._type)
-    except Exception:
-        raise Skip from None  # it has no such arrays
-    found = eval(what, {"tp": subject.tp, "x": x}).tolist()
+    made = subject.tp.arange(6.0, device=subject.device), subject.tp.arange(8.0, device=subject.device).reshape(2, 4)
+    names = {"tp": subject.tp}
+    for name, tensor in zip(("x", "rows"), made, strict=True):
+        try:
+            array = tensor._array[::-1]
+            names[name] = wrap(subject.api.from_dlpack(array) if lent else array, tensor._type)
+        except Exception:
+            raise Skip from None  # it has no such arrays
+    found = eval(what, names).tolist()
     if found != right:
-        raise Finding(f"where x is 5 … 0, the last one first in memory, {what} is {found}, and {right} is right")
+        words = "where x is 5 … 0 and rows are 4 … 7 and 0 … 3, the last one first in memory,"
+        raise Finding(f"{words} {what} is {found}, and {right} is right")
 
 
 def _frozen(subject: Subject, what: str, part: bool) -> None:
