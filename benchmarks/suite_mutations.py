@@ -201,7 +201,8 @@ class Laboratory:
         concerned = {device: self.concerned(device, one) for device in self.devices}
         runs = [(device, names, True) for device, names in concerned.items() if names]
         if not self.quick:
-            runs += [(device, names, False) for device, names, _ in runs[:1]]  # on one of them will do
+            whole = {device: names for device, names, _ in runs if device in (runs[0][0], CPU)}
+            runs += [(device, names, False) for device, names in whole.items()]
         for device, names, quick in runs:
             if not quick and verdict:
                 break

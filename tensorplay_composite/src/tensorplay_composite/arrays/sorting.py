@@ -88,8 +88,8 @@ def counts(xp: Any, support: Support) -> Kernels:
 
     def bincount(self: Any, weights: Any = None, minlength: int = 0) -> Any:
         size = self.shape[0]
-        if size and kind[self.dtype] == "int" and int(xp.min(self)) < 0:
-            least = int(xp.min(self))
+        least = int(xp.min(self)) if size and kind[self.dtype] == "int" else 0
+        if least < 0:
             raise ValueRangeError(f"bincount: counts numbers from 0 on, and {least} is among them" + fix("x - x.min()"))
         length = max(int(xp.max(self)) + 1 if size else 0, minlength)
         if weights is not None and kind[weights.dtype] != "float":
