@@ -63,14 +63,11 @@ def kernels(xp: Any, support: Support) -> Kernels:
         if half:
             self, a, b = cast(self, single), cast(a, single), cast(b, single)
         result = multiply(a, b)
-        shape = result.shape
+        xp.broadcast_to(self, result.shape)  # what is larger is refused, also where nothing of it is added
         if alpha != 1:
             result *= alpha  # a new array where none can be written to
         if beta != 0:
             result += self if beta == 1 else self * beta
-        xp.broadcast_to(self, shape)
-        if result.shape != shape:
-            raise ValueError("what is added is larger than the product")
         return cast(result, dtype) if half else result
 
     def addmm(self: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
