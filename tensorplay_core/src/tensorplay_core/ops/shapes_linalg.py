@@ -89,7 +89,7 @@ def outer(op: str, self: Shaped, vec2: Shaped, **keywords: Any) -> Shape:
 
 
 def _added(op: str, self: Shaped, product: Shape, numbers: dict[str, Any]) -> Shape:
-    """What ``beta * self + alpha * product`` needs: ``self`` broadcasts, and integers are not scaled by fractions."""
+    """What ``beta * self + alpha * product`` needs: ``self`` broadcasts, and the numbers are of its kind."""
     if base_name(op).endswith("_"):
         if shape_of(self) != product:
             raise ShapeError(f"{op}: self has shape {shape_of(self)}, and the product {product}")
@@ -100,6 +100,11 @@ def _added(op: str, self: Shaped, product: Shape, numbers: dict[str, Any]) -> Sh
             raise DTypeError(
                 f"{op}: for tensors of {self.dtype.name}, {name} must be an integer, not {number!r}"
                 + fix("convert the tensors with .to(tp.float32)")
+            )
+        if self.dtype is not None and isinstance(number, complex) and not self.dtype.is_complex:
+            raise DTypeError(
+                f"{op}: for tensors of {self.dtype.name}, {name} must be a real number, not {number!r}"
+                + fix("convert the tensors with .to(tp.complex64)")
             )
     return product
 

@@ -362,6 +362,9 @@ BAD_CALLS: tuple[tuple[str, Args, dict[str, Any]], ...] = (
     ("normal.float_float", (0.0, -1.0, (2,)), DEVICE), ("normal.float_float", (0.0, 1.0, (-2,)), DEVICE),
     ("avg_pool2d", (t(1, 2, 4, 4), (2, 2)), {"divisor_override": 0}),
     ("avg_pool3d", (t(1, 2, 4, 4, 4), (2, 2, 2)), {"divisor_override": 0}),
+    *(("addmm", (t(2, 2),) * 3, {name: 1j}) for name in ("alpha", "beta")),
+    *(("addmv", (t(2), t(2, 2), t(2)), {name: 1j}) for name in ("alpha", "beta")),
+    *(("baddbmm", (t(2, 2, 2),) * 3, {name: 1j}) for name in ("alpha", "beta")),
 )  # fmt: skip
 """Operators and calls of them with keywords, which must be refused."""
 
