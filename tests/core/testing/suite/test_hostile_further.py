@@ -91,6 +91,31 @@ def a_buffer_for_all_threads() -> Kernel:
     return kernel
 
 
+@hostile("exp")
+def a_part_of_something_larger() -> Kernel:
+    def kernel(x):
+        memory = np.empty(2 * x.size, x.dtype)
+        result = memory[: x.size].reshape(x.shape)
+        result[...] = exp(x)
+        return result
+
+    return kernel
+
+
+@hostile("exp")
+def in_the_order_of_fortran() -> Kernel:
+    return lambda x: np.asfortranarray(exp(x))
+
+
+@hostile("index")
+def refuses_in_numpys_words() -> Kernel:
+    def kernel(self, indices):
+        result = self[tuple(slice(None) if one is None else one for one in indices)]
+        return np.ascontiguousarray(result).reshape(result.shape)
+
+    return kernel
+
+
 @hostile("mul")
 def wrong_for_one_tensor_twice() -> Kernel:
     return lambda x, y: x + x if x is y else np.multiply(x, y)
