@@ -108,7 +108,7 @@ def views(general: Kernels) -> Kernels:
 def data(general: Kernels) -> Kernels:
     """Kernels that gather, scatter, multiply and write."""
     product, zeros, single, double = np.matmul, np.zeros, np.dtype("float32"), np.dtype("float64")
-    add_at, copyto, overlap = np.add.at, np.copyto, np.may_share_memory
+    add_at, copyto, overlap, ravel_multi_index = np.add.at, np.copyto, np.may_share_memory, np.ravel_multi_index
     general_matmul, general_index_backward = general["matmul"], general["index_backward"]
     turned, general_flip = np.flip, general["flip"]
     general_index, general_index_put = general["index"], general["index_put_"]
@@ -131,12 +131,26 @@ def data(general: Kernels) -> Kernels:
                 return self.take(last, len(indices) - 1)
             except IndexError:  # it says which
                 return general_index(self, indices)
-        if not indices or indices[0] is None:  # perhaps nothing but None, or a result that lies transposed
-            return general_index(self, indices)
+        if not indices or indices[0] is None:
+            return behind(self, indices)
         try:
             return self[tuple([_ALL if index is None else index for index in indices])]
         except IndexError:
             return general_index(self, indices)
+
+    def behind(self: Any, indices: Any) -> Any:
+        """Elements by indices of dims behind the first, as one take: of NumPy's indexing they come slowly, transposed."""
+        lead = 0
+        while lead < len(indices) and indices[lead] is None:
+            lead += 1
+        picked, shape = tuple(indices[lead:]), self.shape
+        if lead and self.flags.c_contiguous and not [1 for one in picked if one is None or one.dtype.kind != "i"]:
+            try:
+                places = ravel_multi_index(picked, shape[lead : len(indices)])
+                return self.reshape(*shape[:lead], -1, *shape[len(indices) :]).take(places, lead)
+            except ValueError:  # a negative index, or one that is out of range
+                pass
+        return general_index(self, indices)
 
     def index_put_(self: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
         if not accumulate or self.dtype.itemsize == 2 or not self.flags.writeable:  # add.at writes all the same
