@@ -139,7 +139,7 @@ def data(general: Kernels) -> Kernels:
             return general_index(self, indices)
 
     def behind(self: Any, indices: Any) -> Any:
-        """Elements by indices of dims behind the first, as one take: of NumPy's indexing they come slowly, transposed."""
+        """Elements by indices of dims behind the first, as one take: NumPy gives them transposed, and more slowly."""
         lead = 0
         while lead < len(indices) and indices[lead] is None:
             lead += 1
