@@ -12,7 +12,6 @@ from functools import partial
 from types import FunctionType
 from typing import Any
 
-from tensorplay_core.dispatch.keys import PAGE
 from tensorplay_core.errors import TensorPlayError
 from tensorplay_core.plugins import public as backends
 from tensorplay_core.testing.references.rounding import UNSPECIFIED, format_of, round_to
@@ -94,9 +93,8 @@ def _names_module(made: Any, name: str) -> bool:
 
 def _kernels(subject: Subject) -> None:
     """Whether ``explain`` can name the kernels: a function says what module it is of."""
-    kind = subject.tp.zeros(1, device=subject.device)._type
     for name, op in operators().items():
-        kernel = op.kernel_at(PAGE * kind.page + kind.key)
+        kernel = subject.kernel(op)
         function = kernel.function if kernel is not None else None
         if isinstance(function, FunctionType) and not function.__module__:
             raise Finding(f"the kernel of {name} has no __module__, by which explain says whose it is")

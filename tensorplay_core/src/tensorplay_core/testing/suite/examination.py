@@ -71,7 +71,9 @@ def examine(judge: Judge, case: Case) -> None:
 
 
 def laid(judge: Judge, case: Case, made: Made, result: Any) -> None:
-    """Looks at how results lie in memory: where every input is contiguous, they lie as those of Meta do.
+    """Looks at how results lie in memory: where every input is contiguous, those of a kernel lie as those of Meta do.
+
+    A Composite operator lays its result out as its last step does, of operands that need not be contiguous.
 
     Raises:
         Finding: one has other strides, or is a part of something larger, which stays in memory as long as it does.
@@ -84,7 +86,7 @@ def laid(judge: Judge, case: Case, made: Made, result: Any) -> None:
         if owner is not None and getattr(owner, "nbytes", 0) > array.nbytes:
             what = f"gives {array.nbytes} bytes that keep {owner.nbytes} in memory: the result is a part of something"
             judge.wrong(case, f"{what} larger, and has to be a copy")
-        if not one.is_contiguous() and all(x.is_contiguous() for x in made.tensors):
+        if not one.is_contiguous() and all(x.is_contiguous() for x in made.tensors) and judge.subject.kernel(judge.op):
             right = _strides_of_meta(judge, made, i)
             if right not in (None, one.stride()):
                 what = f"gives a result of strides {one.stride()}, and Meta and FakeMode promise {right}"

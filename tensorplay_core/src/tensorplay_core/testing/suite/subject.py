@@ -14,7 +14,8 @@ from typing import Any
 
 from tensorplay_core import public
 from tensorplay_core.dispatch import devices
-from tensorplay_core.dispatch.operator import Operator
+from tensorplay_core.dispatch.keys import PAGE
+from tensorplay_core.dispatch.operator import Operator, Registration
 from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.errors import ArgumentError, BackendError, did_you_mean, fix
 from tensorplay_core.testing.suite.given import place
@@ -89,6 +90,11 @@ class Subject:
             return self.dtypes
         kinds = {_kind(name): name for name in (*self.dtypes[::-1], *QUICK) if name in self.dtypes}
         return tuple(name for name in self.dtypes if name in QUICK or name == kinds[_kind(name)])
+
+    def kernel(self, op: Operator) -> Registration | None:
+        """Returns the device's own kernel of an operator; None where it is left to Composite."""
+        kind = public.zeros(1, dtype=by_name(self.dtypes[0]), device=self.device)._type
+        return op.kernel_at(PAGE * kind.page + kind.key)
 
     def rng(self, *what: str) -> random.Random:
         """Returns the stream of random numbers of one check."""
