@@ -32,7 +32,6 @@ CPU = int(DispatchKey.CPU)
 DTYPES = ("bool", "uint8", "int64", "float16", "bfloat16", "float32", "complex64")
 
 NUMPY_STRIDES = {
-    "index": "NumPy lays the dims that integers pick out first in memory, whichever place they have in the result",
     "real": "NumPy's is a copy in C order, of a real tensor too; this one is laid out as its operand",
 }
 """Where the strides are PyTorch's, or in C order, and NumPy's are not; everything else must be as on the cpu."""
@@ -187,9 +186,6 @@ def test_an_elementwise_result_is_laid_out_as_its_operands_as_on_the_cpu(name):
 
 def test_strides_that_are_listed_as_different_from_numpys_are():
     calls = {
-        "index": lambda x: tp.ones(2, 3, 4, device=x.device)[
-            :, tp.tensor([0, 2], device=x.device), tp.tensor([1, 1], device=x.device)
-        ],
         "real": lambda x: x.real(),
     }
     assert calls.keys() == NUMPY_STRIDES.keys()

@@ -200,10 +200,8 @@ def check_rows(rows: Any, count: int, replacement: bool) -> None:
 
     sums = rows.sum(axis=1)
     for row in numpy.flatnonzero(~((rows >= 0).all(axis=1) & numpy.isfinite(sums) & (sums > 0)))[:1]:
-        raise ValueRangeError(
-            f"multinomial: row {int(row)} of the probability tensor contains infinity, NaN or an element < 0, or adds "
-            "up to 0"
-        )
+        what = "contains infinity, NaN or an element < 0, or adds up to 0"
+        raise ValueRangeError(f"multinomial: the probability tensor {what}, in row {int(row)}")
     possible = (rows > 0).sum(axis=1)
     if not replacement and rows.size and possible.min() < count:
         row = int(possible.argmin())
