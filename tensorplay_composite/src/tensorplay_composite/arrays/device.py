@@ -93,7 +93,8 @@ class ArrayDevice(DeviceAPI):
         self._names = {native: name for name, native in self.dtypes.items()}
         self._support = support
         self._overlap = getattr(xp, "may_share_memory", None)
-        self._from_python = support.hushed(silent(lambda data, dtype: xp.asarray(data, dtype=dtype)))
+        made = silent(lambda data, dtype: xp.asarray(data, dtype=dtype))
+        self._from_python = support.hushed(made, on_host=True)
 
     def as_array(self, value: Any) -> Any:
         """Returns a kernel's result as an array, 0-d ones included.

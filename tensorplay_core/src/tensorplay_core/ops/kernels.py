@@ -18,6 +18,7 @@ from tensorplay_core.errors import (
     AutogradError,
     DeviceMismatch,
     DTypeError,
+    KernelError,
     ShapeError,
     TensorPlayError,
     fix,
@@ -106,7 +107,12 @@ def run(op: Operator, registration: Registration, args: tuple[Any, ...], kwargs:
     if plan.written and None not in plan.returned:
         registration.verified.add(compute)
         return arguments_returned(op, args, kwargs)
-    wrapped = wrap_results(op, registration, result, shape, compute, args, kwargs, checks=not trusted)
+    try:
+        wrapped = wrap_results(op, registration, result, shape, compute, args, kwargs, checks=not trusted)
+    except KernelError:
+        if trusted:  # a bad call may have got so far
+            expected_shape(op, args, kwargs)
+        raise
     registration.verified.add(compute)
     return wrapped
 
