@@ -363,3 +363,49 @@ def test_the_slow_path_gives_what_the_fast_path_gives():
         slow = (x + x, x * 2.0, x.relu(), x - 1)
     for a, b in zip(fast, slow, strict=True):
         assert a.tolist() == b.tolist() and a._type is b._type
+
+
+# ------------------------------------------------------------------------------------------ where an error comes from
+
+F = tp.nn.functional
+
+
+@pytest.mark.parametrize("again", range(2))
+@pytest.mark.parametrize(
+    ("wrong", "notes"),
+    [
+        (
+            lambda: F.linear(tp.ones(2, 2), tp.ones(3, 2), tp.ones(4)),
+            ["in linear(float32[2,2] cpu, float32[3,2] cpu, float32[4] cpu)"],
+        ),
+        (
+            lambda: F.linear(tp.ones(2, 2, requires_grad=True), tp.ones(3, 2), tp.ones(4)),
+            ["in linear(float32[2,2] cpu, float32[3,2] cpu, float32[4] cpu)"],
+        ),
+        (lambda: tp.ones(2).add_(tp.ones(3)), ["in add_(float32[2] cpu, float32[3] cpu)"]),
+        (lambda: tp.vstack([tp.ones(2), tp.ones(3)]), ["in vstack([float32[2] cpu, float32[3] cpu])"]),
+        (lambda: tp.vstack((tp.ones(2), 1)), []),  # refused before anything ran
+        (lambda: tp.ones(2) + tp.ones(3), []),
+        (lambda: tp.softmax(tp.ones(2), 5), []),
+        (lambda: tp.var(tp.ones(2), 5), []),  # var.correction speaks for var.dim
+    ],
+)
+def test_an_error_from_inside_a_composite_kernel_names_the_call_that_was_made(wrong, notes, again):
+    with pytest.raises(tp.TensorPlayError) as info:
+        wrong()
+    assert getattr(info.value, "__notes__", []) == notes
+
+
+def test_each_operator_between_the_call_and_the_error_is_named_once():
+    def half(x):
+        return tp.vstack([x, x[:-1]])
+
+    with closing(Library("outer", "DEF")) as lib:
+        lib.define("op(Tensor x) -> Tensor")
+        lib.impl("op", half, "Composite")
+        with pytest.raises(tp.errors.ShapeError, match=r"^cat: ") as info:
+            tp.ops.outer.op(tp.ones(3))
+    assert info.value.__notes__ == [
+        "in vstack([float32[3] cpu, float32[2] cpu])",
+        "in outer::op(float32[3] cpu)",
+    ]

@@ -51,6 +51,16 @@ MESSAGES = [
         ),
     ),
     (
+        "addmm",
+        "addmm",
+        (s(3, 3), s(2, 4), s(4, 2)),
+        ShapeError,
+        (
+            "addmm: self has shape (3, 3), which does not broadcast to (2, 2), the shape of the product\n"
+            "fix: dims are matched from the last one; give self a size of 1 where it should repeat"
+        ),
+    ),
+    (
         "reduction",
         "sum",
         (s(2, 3), 2),

@@ -28,7 +28,18 @@ from tensorplay_core.dispatch.misses import kernel_missing, make_active
 from tensorplay_core.dispatch.operator import Operator, Registration
 from tensorplay_core.dispatch.resolution import Step, composite_at, ended_at, resolve, takes, why_no_composite
 from tensorplay_core.dispatch.wrapped import INNERMOST, Within, levels_in
-from tensorplay_core.errors import ArgumentError, AutocastError, DeviceMismatch, fix
+from tensorplay_core.errors import (
+    ArgumentError,
+    AutocastError,
+    DeviceMismatch,
+    DimError,
+    DTypeError,
+    LinAlgError,
+    ShapeError,
+    TensorPlayError,
+    ValueRangeError,
+    fix,
+)
 from tensorplay_core.ops import handlers, kernels, slots, typing_rules
 from tensorplay_core.ops.arguments import normalise, plan_of, tensors_in
 from tensorplay_core.tensor.overrides import UNASKED
@@ -39,6 +50,8 @@ from tensorplay_core.types.dtype import DType
 
 ENDLESS = 16
 """How often one kernel may be running before a RecursionError is taken to be its own."""
+FAULTS = (ArgumentError, DimError, DTypeError, LinAlgError, ShapeError, ValueRangeError)
+"""What is wrong with a call itself: its arguments, or their values."""
 _AUTOCAST = FAMILIES["Autocast"]
 _BACKEND_STEPS = (1 << BACKENDS) - 1
 _PYTHON = 1 << DispatchKey.Python
@@ -79,10 +92,23 @@ def call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any] | None = No
         return kernels.write_out(op, result, out, positional)
     keys = key_set_of_call(op, positional, keywords)
     generation = op.generation
-    result = run(op, keys, positional, keywords)
+    try:
+        result = run(op, keys, positional, keywords)
+    except FAULTS as error:
+        _say_where(error, op, positional, keywords)
+        raise
     if op.fast and not active.special and op.passes.issuperset(keywords):
         slots.offer(op, positional, generation)
     return result
+
+
+def _say_where(error: TensorPlayError, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Notes the call that an error comes from, where its message names another operator: one that was called inside."""
+    named = str(error).partition(":")[0].partition(".")[0]  # with the overload or without
+    if named != op.display_name.partition(".")[0]:
+        from tensorplay_core.profiler.trace import call_line  # on the way out: most programs need it never
+
+        error.add_note(f"in {call_line(op, args, kwargs, layer=False)}")
 
 
 def key_set_of_call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeySet:

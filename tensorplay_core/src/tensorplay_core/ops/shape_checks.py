@@ -244,16 +244,34 @@ def _unsqueeze_hint(a: Shape, b: Shape) -> str:
     return fix("dims are matched from the last one; give the tensor that should repeat a size of 1 there")
 
 
-def check_broadcasts_to(op: str, source: Shape, target: Shape) -> None:
-    """Checks that ``source`` broadcasts to exactly ``target``, as a write into a tensor demands.
+def broadcasts_to(source: Shape, target: Shape) -> bool:
+    """Says whether ``source`` broadcasts to exactly ``target``."""
+    if len(source) > len(target):
+        return False
+    return all(s in (1, t) for s, t in zip(reversed(source), reversed(target), strict=False))
+
+
+def check_broadcasts_to(op: str, name: str, source: Shape, target: Shape, of: str) -> None:
+    """Checks that the argument ``name``, of shape ``source``, broadcasts to exactly ``target``, the shape of ``of``.
 
     Raises:
         ShapeError: it does not.
     """
-    if len(source) <= len(target):
-        sizes = target[len(target) - len(source) :]
-        if all(s in (1, t) for s, t in zip(source, sizes, strict=True)):
-            return
+    if not broadcasts_to(source, target):
+        raise ShapeError(
+            f"{op}: {name} has shape {source}, which does not broadcast to {target}, the shape of {of}"
+            + fix(f"dims are matched from the last one; give {name} a size of 1 where it should repeat")
+        )
+
+
+def check_write(op: str, source: Shape, target: Shape) -> None:
+    """Checks that ``source`` broadcasts to exactly ``target``, as a write into a tensor of that shape demands.
+
+    Raises:
+        ShapeError: it does not.
+    """
+    if broadcasts_to(source, target):
+        return
     raise ShapeError(
         f"{op}: shape {source} does not broadcast to {target}, the shape of the tensor that is written to; "
         f"an in-place operation never changes a shape"

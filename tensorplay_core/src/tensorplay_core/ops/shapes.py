@@ -23,8 +23,8 @@ from tensorplay_core.ops.shape_checks import (
     as_sizes,
     base_name,
     broadcast_shapes,
-    check_broadcasts_to,
     check_shape,
+    check_write,
     normalize_dim,
     normalize_dims,
     shape_of,
@@ -159,8 +159,8 @@ __all__ = [
     "as_ints",
     "as_sizes",
     "broadcast_shapes",
-    "check_broadcasts_to",
     "check_shape",
+    "check_write",
     "normalize_dim",
     "normalize_dims",
 ]
@@ -185,7 +185,7 @@ def broadcast(op: str, *tensors: Any, **keywords: Any) -> Shape:
     if base_name(op).endswith("_"):
         target = shapes[0]
         for source in shapes[1:]:
-            check_broadcasts_to(op, source, target)
+            check_write(op, source, target)
         return target
     return broadcast_shapes(op, *shapes)
 
@@ -194,7 +194,7 @@ def write(op: str, self: Shaped, *sources: Any, **keywords: Any) -> Shape:
     """The shape of ``self``, which is written to; sources must broadcast to it, and numbers fit its dtype."""
     for source in sources:
         if isinstance(source, Shaped):
-            check_broadcasts_to(op, source.shape, self.shape)
+            check_write(op, source.shape, self.shape)
         elif self.dtype is not None:
             check_fits(op, source, self.dtype)
     return self.shape

@@ -48,7 +48,7 @@ def attention(op: str, query: Shaped, key: Shaped, value: Shaped, attn_mask: Sha
     if key.shape[-1] != query.shape[-1] or key.shape[-2] != value.shape[-2]:
         raise ShapeError(f"{op}: takes (..., L, E), (..., S, E) and (..., S, V), not {shapes}")
     if attn_mask is not None:
-        check_broadcasts_to(op, attn_mask.shape, (*query.shape[:-1], key.shape[-2]))
+        check_broadcasts_to(op, "attn_mask", attn_mask.shape, (*query.shape[:-1], key.shape[-2]), "the scores")
     return (*query.shape[:-1], value.shape[-1])
 
 

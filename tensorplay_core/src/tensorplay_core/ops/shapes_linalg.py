@@ -94,7 +94,7 @@ def _added(op: str, self: Shaped, product: Shape, numbers: dict[str, Any]) -> Sh
         if shape_of(self) != product:
             raise ShapeError(f"{op}: self has shape {shape_of(self)}, and the product {product}")
     else:
-        check_broadcasts_to(op, shape_of(self), product)
+        check_broadcasts_to(op, "self", shape_of(self), product, "the product")
     for name, number in numbers.items():
         if self.dtype is not None and self.dtype.is_integral and isinstance(number, (float, complex)):
             raise DTypeError(

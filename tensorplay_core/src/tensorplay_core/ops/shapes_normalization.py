@@ -29,9 +29,9 @@ def standardize(
 ) -> tuple[Shape, ...]:
     """The shape of the input, and twice that of the statistics; weight and bias broadcast to the input."""
     kept = _statistics(op, input, dim)
-    for one in (weight, bias):
+    for name, one in (("weight", weight), ("bias", bias)):
         if one is not None:
-            check_broadcasts_to(op, one.shape, input.shape)
+            check_broadcasts_to(op, name, one.shape, input.shape, "the input")
     if weight is not None and bias is not None and weight.shape != bias.shape:
         raise ShapeError(f"{op}: weight has shape {weight.shape}, and bias {bias.shape}; they must be of one shape")
     return input.shape, kept, kept
@@ -57,7 +57,7 @@ def standardize_backward(
         if one.shape != kept:
             raise ShapeError(f"{op}: {name} has shape {one.shape}, and statistics over dim {dim} have {kept}")
     sizes = as_sizes(op, affine, name="affine")
-    check_broadcasts_to(op, sizes, input.shape)
+    check_broadcasts_to(op, "affine", sizes, input.shape, "the input")
     if weight is not None and weight.shape != sizes:
         raise ShapeError(f"{op}: weight has shape {weight.shape}, and affine is {sizes}")
     shapes = (input.shape, sizes, sizes)

@@ -14,7 +14,7 @@ from tensorplay_core.ops.shape_checks import (
     Shaped,
     base_name,
     broadcast_shapes,
-    check_broadcasts_to,
+    check_write,
     normalize_dim,
     shape_of,
 )
@@ -27,7 +27,7 @@ def _broadcast(op: str, *tensors: Any) -> Shape:
     shapes = [shape_of(one) for one in tensors if one is not None]
     if base_name(op).endswith("_"):
         for source in shapes[1:]:
-            check_broadcasts_to(op, source, shapes[0])
+            check_write(op, source, shapes[0])
         return shapes[0]
     return broadcast_shapes(op, *shapes)
 

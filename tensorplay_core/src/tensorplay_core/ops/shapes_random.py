@@ -15,8 +15,8 @@ from tensorplay_core.ops.shape_checks import (
     as_sizes,
     base_name,
     broadcast_shapes,
-    check_broadcasts_to,
     check_shape,
+    check_write,
 )
 from tensorplay_core.ops.typing_rules import holds
 from tensorplay_core.types.dtype import DType
@@ -151,7 +151,7 @@ def _normal(op: str, self: Shaped, mean: Any = 0.0, std: Any = 1.0) -> None:
 def _bernoulli(op: str, self: Shaped, p: Any = 0.5) -> None:
     if isinstance(p, Shaped):
         _floating(op, "p", p.dtype)
-        check_broadcasts_to(op, p.shape, self.shape)
+        check_write(op, p.shape, self.shape)
     else:
         _probability(op, "p", p)
 

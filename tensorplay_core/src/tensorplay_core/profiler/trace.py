@@ -150,14 +150,19 @@ class _Line:
 def step_line(op: Operator, step: Step, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """Returns what a trace prints of a step: the call, the key, the kernel and whose it is."""
     layer = step.key % PAGE >= BACKENDS  # below the layers nobody asks whether a gradient is wanted
-    values = [described(value, layer) for value in args]
-    values += [f"{name}={described(value, layer)}" for name, value in kwargs.items()]
-    head = f"{op.display_name}({', '.join(values)}) {key_name(step.key)}"
+    head = f"{call_line(op, args, kwargs, layer)} {key_name(step.key)}"
     slot, kernel = serving(op, step, kwargs)
     if kernel is None:
         return f"{head}: {step.reason}"
     at = " at Composite" if slot == DispatchKey.Composite else ""
     return f"{head}: {kernel_label(kernel)} from {kernel.distribution}{at}"
+
+
+def call_line(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], layer: bool = True) -> str:
+    """Returns a call for a reader: the operator's name, and its arguments as :func:`described` shows them."""
+    values = [described(value, layer) for value in args]
+    values += [f"{name}={described(value, layer)}" for name, value in kwargs.items()]
+    return f"{op.display_name}({', '.join(values)})"
 
 
 def described(value: Any, layer: bool = True) -> str:
