@@ -229,6 +229,15 @@ def test_a_scalar_operand_stays_fast(xy):
     assert frames(tp.mul, xy[0], 2.0) in (["mul"], ["mul", "scalar_like"])
 
 
+def test_a_number_that_no_call_was_given_before_stays_fast(xy):
+    numbers = iter([0.37 * n for n in range(1, 100)] + [*range(1000, 1100)])
+    for _ in range(2):
+        for function in (tp.mul, tp.pow, tp.maximum, tp.atan2, tp.lt, lambda x, n: x + n, lambda x, n: n - x):
+            assert "call" not in frames(lambda x, f=function: f(x, next(numbers)), xy[0])
+        for _ in range(40):  # from floats to integers
+            next(numbers)
+
+
 def test_report(capsys):
     """Prints what was compared; the last test of the file."""
     with capsys.disabled():

@@ -9,7 +9,7 @@ import pytest
 
 import tensorplay as tp
 from tensorplay_core.errors import ArgumentError, ValueRangeError
-from tensorplay_core.ops.typing_rules import scalar_tensor
+from tensorplay_core.ops.typing_rules import CACHE_LIMIT, scalar_tensor
 from tensorplay_core.testing import force_slow_path
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.promotion import promote, with_scalar
@@ -238,3 +238,63 @@ def test_what_is_recorded_knows_of_alpha():
         assert tp.sub(x, y, alpha=3.0).tolist() == [-2, -2]
         y.sub_(x, alpha=0.5)
     assert y.tolist() == [0.5, 0.5] and y.requires_grad
+
+
+NUMBERS = (
+    3,
+    -7,
+    300,
+    -40000,
+    2**31,
+    2**63,
+    -(2**63),
+    2**64,
+    10**400,
+    0.37,
+    1e5,
+    1e39,
+    -1e300,
+    0.0,
+    -0.0,
+    math.inf,
+    math.nan,
+)
+
+
+def _outcome(function, x, number):
+    try:
+        result = function(x, number)
+    except tp.TensorPlayError as error:
+        return type(error), str(error)
+    return result.dtype, repr(result.tolist())
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=lambda n: str(n)[:8])
+@pytest.mark.parametrize("d", dt.ALL, ids=str)
+def test_a_number_that_is_new_and_one_that_is_known_give_what_the_slow_path_gives(d, number):
+    x = tp.ones(2, dtype=d)
+    for function in (tp.add, tp.eq, lambda a, n: n * a, tp.div):
+        x._type.ints.clear(), x._type.floats.clear()
+        new, known = _outcome(function, x, number), _outcome(function, x, number)
+        with force_slow_path():
+            slow = _outcome(function, x, number)
+        assert new == known == slow
+
+
+def test_numbers_are_kept_up_to_a_limit_and_later_ones_are_right_too():
+    x = tp.ones(1, dtype=tp.float64)
+    for n in range(CACHE_LIMIT + 3):
+        assert (x * (n + 0.25)).tolist() == [n + 0.25]
+    assert 0 < len(x._type.floats) <= CACHE_LIMIT
+    assert (x * 0.25).tolist() == [0.25]
+
+
+def test_no_number_is_forgotten_while_autocast_may_look_it_up():
+    floats = tp.ones(1, dtype=tp.float16)._type.floats
+    floats.clear()
+    floats.update((float(n), scalar_tensor(1, dt.float16, CPU)) for n in range(CACHE_LIMIT))
+    with tp.autocast("cpu", dtype=tp.float16):
+        assert scalar_tensor(0.375, dt.float16, CPU).item() == 0.375
+        assert len(floats) == CACHE_LIMIT
+    assert scalar_tensor(0.375, dt.float16, CPU).item() == 0.375
+    assert list(floats) == [0.375]

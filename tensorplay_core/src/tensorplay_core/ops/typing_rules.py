@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import ceil, inf, isfinite
 from typing import Any
 
-from tensorplay_core.dispatch import devices
+from tensorplay_core.dispatch import active, devices
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.integers import default_integer
 from tensorplay_core.dispatch.operator import Operator
@@ -106,11 +106,20 @@ def result_type(op: Operator, compute: TensorType) -> TensorType | None:
 
 
 def scalar_tensor(value: Any, dtype: DType, device: Device, inference: bool = False) -> Tensor:
-    """Returns a Python number as a 0-d tensor; integers wrap around, as PyTorch's do."""
+    """Returns a Python number as a 0-d tensor; integers wrap around, as PyTorch's do.
+
+    Raises:
+        ValueRangeError: the dtype cannot hold it, not even as infinity.
+    """
     type = intern(device, dtype, inference=inference)
-    kind = value.__class__
     if type.native is None:  # its backend is not in force: it comes back here, or says why not
         devices.entry(device.type)
+    return _scalar_of(type, value)
+
+
+def _scalar_of(type: TensorType, value: Any) -> Tensor:
+    """Returns a Python number as a 0-d tensor of a type, which keeps it for the next call that is given the number."""
+    dtype, kind = type.dtype, value.__class__
     cache: dict[Any, Any] | None = type.ints if kind is int else type.floats if kind is float else None
     key = cache_key(value)
     if cache is not None and (known := cache.get(key)) is not None:
@@ -125,7 +134,11 @@ def scalar_tensor(value: Any, dtype: DType, device: Device, inference: bool = Fa
         except OverflowError as error:
             raise ValueRangeError(f"{value!r} does not fit {dtype.name}: {error}") from None
     tensor = wrap(array, type)
-    if cache is not None and len(cache) < CACHE_LIMIT:
+    if cache is not None:
+        if len(cache) >= CACHE_LIMIT:
+            if active.special:  # autocast looks its numbers up, and must find what a call has just been given
+                return tensor
+            cache.clear()
         type.api.freeze(array)
         cache[key] = tensor
     return tensor
@@ -257,16 +270,31 @@ def scalars_to_tensors(op: Operator, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def scalar_like(tensor: Any, value: Any) -> Any:
-    """Returns a Python int or float as the cached 0-d tensor that goes with ``tensor``, or the value as it is.
+    """Returns a Python int or float as the 0-d tensor that goes with ``tensor``, or the value as it is.
 
-    This is the fast path of ``x * 2.0``: only where the scalar does not change the dtype and is in the cache already.
+    This is the fast path of ``x * 2.0``: only where the number does not change the dtype.
     """
     kind = value.__class__
     if kind is float or kind is int:
         try:
-            if kind is int:
-                return tensor._type.ints.get(value, value)
-            return tensor._type.floats.get(value if value and value == value else repr(value), value)
+            type = tensor._type
         except AttributeError:  # the other operand is a number too
-            pass
+            return value
+        if kind is int:
+            known = type.ints.get(value)
+        else:
+            known = type.floats.get(value if value and value == value else repr(value))
+        return _new_scalar(type, value) if known is None else known
     return value
+
+
+def _new_scalar(type: TensorType, value: float) -> Any:
+    """Returns a number that a type does not know yet as a 0-d tensor, or as it is where the slow path has a say."""
+    dtype = type.dtype
+    fits = dtype.is_inexact or (value.__class__ is int and dtype.is_integral and holds(dtype, value))
+    if not fits or type.special or active.special or type.native is None:
+        return value
+    try:
+        return _scalar_of(type, value)
+    except ValueRangeError:  # which the slow path raises again
+        return value
