@@ -163,6 +163,10 @@ FUNCTION_ERRORS = {
     "- func: f(Tensor x) -> Tensor\n  tags: [core, core]": (
         f"{F}:2: an item of tags, 'core' is given twice\n  2 |   tags: [core, core]\n    |                ^"
     ),
+    "- func: f(Tensor x, Tensor y, *, Scalar alpha=2) -> Tensor\n  tags: [core, scaled_by_alpha]": (
+        f"{F}:2: the tag 'scaled_by_alpha' is for (Tensor, Tensor, *, Scalar alpha=1) -> Tensor\n"
+        "  2 |   tags: [core, scaled_by_alpha]\n    |                ^"
+    ),
     "- func: f(Tensor x) -> Tensor\n  example: tp.f(1)": (
         f"{F}:2: an example starts with `>>> `\n  2 |   example: tp.f(1)\n    |            ^\n"
         "fix: write what Python shows, below `example: |`"

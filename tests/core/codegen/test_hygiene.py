@@ -13,8 +13,20 @@ from tensorplay_core.codegen.hygiene import apart
 from tensorplay_core.dispatch.library import Library
 
 NAMES = (
-    *("c", "t", "r", "y", "o", "n", "w", "v", "n0", "call", "active", "share", "scalar_like", "next_number"),
-    *("version_of", "STATE", "Tensor", "Exception", "pick", "spread", "second_name", "created", "input", "out"),
+    *("c", "t", "r", "y", "o", "n", "w", "v", "n0", "call", "active", "share", "scalar_like", "scaled"),
+    *(
+        "next_number",
+        "version_of",
+        "STATE",
+        "Tensor",
+        "Exception",
+        "pick",
+        "spread",
+        "second_name",
+        "created",
+        "input",
+        "out",
+    ),
     *("args", "kwargs", "from", "lambda", "in", "class", "None", "node", "record", "save", "unpack", "tuple", "len"),
     *("F", "H", "OWN", "SQUASH", "result", "graph", "op", "self_", "p0__", "_n", "inf", "Any", "int", "float"),
 )
@@ -90,6 +102,7 @@ OPERATORS = (
     "Tensor",
     "STATE",
     "scalar_like",
+    "scaled",
     "version_of",
     "next_number",
     "n",

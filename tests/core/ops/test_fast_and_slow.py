@@ -238,6 +238,19 @@ def test_a_number_that_no_call_was_given_before_stays_fast(xy):
             next(numbers)
 
 
+@pytest.mark.parametrize(
+    ("name", "bad"), [("hardtanh", (2, 1)), ("celu", (0.0,)), ("hardshrink", (-1.0,)), ("softshrink", (-1.0,))]
+)
+def test_numbers_that_the_shape_rule_looks_at_are_fast_by_their_defaults_and_refused_ever_after(name, bad, xy):
+    x = xy[0]
+    for function in (getattr(tp.nn.functional, name), OPERATORS[f"{name}_"].function):
+        assert "call" not in frames(function, x.clone())
+        for _ in range(3):
+            with pytest.raises(tp.TensorPlayError, match=name):
+                function(x, *bad)
+    assert x.tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
 def test_report(capsys):
     """Prints what was compared; the last test of the file."""
     with capsys.disabled():

@@ -8,6 +8,7 @@ from tensorplay_core.codegen.contract_model import (
     AUTOCAST_POLICIES,
     COMPOSITE_KINDS,
     PROMOTIONS,
+    SCALED,
     VARIANTS,
     Formula,
     NativeFunction,
@@ -100,7 +101,7 @@ def read_function(
         dispatch=_dispatch(record, dispatch_keys),
         autocast=_choice(record, "autocast", AUTOCAST_POLICIES, "none"),
         composite=_choice(record, "composite", COMPOSITE_KINDS, "none"),
-        tags=tuple(item.text for item in _words(record, "tags")),
+        tags=_tags(record, schema),
         aliases=tuple(item.text for item in _words(record, "aliases")),
         doc=_doc(record),
         python_module=_word(record, "python_module"),
@@ -197,6 +198,21 @@ def _schema(record: Mapping) -> OpSchema:
     if value is None:
         record.location.fail("a record without `func:`", "start it with `- func: name(Tensor self) -> Tensor`")
     return schema_of(text_of(value, "func"))
+
+
+def _tags(record: Mapping, schema: OpSchema) -> tuple[str, ...]:
+    words = _words(record, "tags")
+    for word in words:
+        if word.text == SCALED and not _is_scaled(schema):
+            word.location.fail(f"the tag '{SCALED}' is for (Tensor, Tensor, *, Scalar alpha=1) -> Tensor")
+    return tuple(word.text for word in words)
+
+
+def _is_scaled(schema: OpSchema) -> bool:
+    tensors, keywords = schema.positional, schema.keyword_only
+    pair = len(tensors) == 2 and all(str(a.type) == "Tensor" and a.alias is None for a in tensors)
+    named = [(a.name, str(a.type), a.default and a.default.plain) for a in keywords] == [("alpha", "Scalar", 1)]
+    return pair and named and [str(r.type) for r in schema.returns] == ["Tensor"]
 
 
 def _variants(record: Mapping) -> tuple[str, ...]:

@@ -490,6 +490,42 @@ def hardtanh(input: Tensor, min_val: Number = -1, max_val: Number = 1, *, out: T
         tensor([-1.0000,  0.5000,  1.0000])
 
     """
+    try:
+        t = input._type
+        if (
+            min_val.__class__ in (float, int)
+            and min_val == -1
+            and max_val.__class__ in (float, int)
+            and max_val == 1
+            and out is None
+            and not active.special
+        ):
+            r = t.k_hardtanh(input._array, min_val, max_val)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.same_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._edge = n = HARDTANH.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = (
+                    (input._array, t, n0, v := input._version or version_of(input), v[0]),
+                    min_val,
+                    max_val,
+                )
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(HARDTANH, (input, min_val, max_val), None, out)  # type: ignore[no-any-return]
 
 
@@ -603,6 +639,31 @@ def celu(input: Tensor, alpha: Number = 1.0, *, out: Tensor | None = None) -> Te
         tensor([-0.7869,  0.5000])
 
     """
+    try:
+        t = input._type
+        if alpha.__class__ in (float, int) and alpha == 1.0 and out is None and not active.special:
+            r = t.k_celu(input._array, alpha)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.float_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._edge = n = CELU.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]), alpha)
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(CELU, (input, alpha), None, out)  # type: ignore[no-any-return]
 
 
@@ -625,6 +686,31 @@ def hardshrink(input: Tensor, lambd: Number = 0.5, *, out: Tensor | None = None)
         tensor([-2.,  0.,  0.,  3.])
 
     """
+    try:
+        t = input._type
+        if lambd.__class__ in (float, int) and lambd == 0.5 and out is None and not active.special:
+            r = t.k_hardshrink(input._array, lambd)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.float_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._edge = n = HARDSHRINK.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]), lambd)
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(HARDSHRINK, (input, lambd), None, out)  # type: ignore[no-any-return]
 
 
@@ -647,6 +733,31 @@ def softshrink(input: Tensor, lambd: Number = 0.5, *, out: Tensor | None = None)
         tensor([-1.5000,  0.0000,  2.5000])
 
     """
+    try:
+        t = input._type
+        if lambd.__class__ in (float, int) and lambd == 0.5 and out is None and not active.special:
+            r = t.k_softshrink(input._array, lambd)
+            if r.__class__ is not t.array_class:
+                r = t.as_array(r)
+            y = Tensor()
+            y._array = r
+            y._type = o = t.float_type
+            y._version = None
+            n0 = input._edge
+            if n0 is not None and (not active.grad_off or STATE.get().grad):
+                y._edge = n = SOFTSHRINK.node()
+                n.number = next_number()
+                n.edges = (n0,)
+                n.type = o
+                n.shape = r.shape
+                n.saved = ((input._array, t, n0, v := input._version or version_of(input), v[0]), lambd)
+            else:
+                y._edge = None
+                if active.inference and STATE.get().inference:
+                    y._type = o.inference_twin
+            return y
+    except Exception:  # whatever it is, the slow path meets it again and says it properly
+        pass
     return call(SOFTSHRINK, (input, lambd), None, out)  # type: ignore[no-any-return]
 
 

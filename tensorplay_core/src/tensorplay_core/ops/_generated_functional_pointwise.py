@@ -48,6 +48,7 @@ from tensorplay_core.ops._generated_schemas_pointwise import (
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
 from tensorplay_core.ops.overload_set import OverloadSet
+from tensorplay_core.ops.scaled import scaled
 from tensorplay_core.ops.typing_rules import scalar_like
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import version_of
@@ -102,7 +103,7 @@ def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
             return y
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
-    return call(ADD, (input, other), {"alpha": alpha}, out)  # type: ignore[no-any-return]
+    return scaled(ADD, (input, other), {"alpha": alpha}, out)  # type: ignore[no-any-return]
 
 
 def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
@@ -153,7 +154,7 @@ def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
             return y
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
-    return call(SUB, (input, other), {"alpha": alpha}, out)  # type: ignore[no-any-return]
+    return scaled(SUB, (input, other), {"alpha": alpha}, out)  # type: ignore[no-any-return]
 
 
 subtract = sub

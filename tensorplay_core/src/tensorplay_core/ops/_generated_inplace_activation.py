@@ -245,6 +245,24 @@ def hardtanh_(input: Tensor, min_val: Number = -1, max_val: Number = 1) -> Tenso
     The in-place form of :func:`hardtanh`: writes to ``input`` and returns it.
 
     """
+    try:
+        t = input._type
+        v = input._version
+        if (
+            min_val.__class__ in (float, int)
+            and min_val == -1
+            and max_val.__class__ in (float, int)
+            and max_val == 1
+            and not (active.special or active.inference or t.inference)
+            and (v is None or not v[1] or not is_viewed(v))
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
+        ):
+            t.k_hardtanh_(input._array, min_val, max_val)
+            if v is not None:
+                v[0] += 1
+            return input
+    except (AttributeError, Unresolved):  # raised before anything is written
+        pass
     return call(HARDTANH_, (input, min_val, max_val))  # type: ignore[no-any-return]
 
 
@@ -300,6 +318,22 @@ def celu_(input: Tensor, alpha: Number = 1.0) -> Tensor:
     The in-place form of :func:`celu`: writes to ``input`` and returns it.
 
     """
+    try:
+        t = input._type
+        v = input._version
+        if (
+            alpha.__class__ in (float, int)
+            and alpha == 1.0
+            and not (active.special or active.inference or t.inference)
+            and (v is None or not v[1] or not is_viewed(v))
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
+        ):
+            t.k_celu_(input._array, alpha)
+            if v is not None:
+                v[0] += 1
+            return input
+    except (AttributeError, Unresolved):  # raised before anything is written
+        pass
     return call(CELU_, (input, alpha))  # type: ignore[no-any-return]
 
 
@@ -309,6 +343,22 @@ def hardshrink_(input: Tensor, lambd: Number = 0.5) -> Tensor:
     The in-place form of :func:`hardshrink`: writes to ``input`` and returns it.
 
     """
+    try:
+        t = input._type
+        v = input._version
+        if (
+            lambd.__class__ in (float, int)
+            and lambd == 0.5
+            and not (active.special or active.inference or t.inference)
+            and (v is None or not v[1] or not is_viewed(v))
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
+        ):
+            t.k_hardshrink_(input._array, lambd)
+            if v is not None:
+                v[0] += 1
+            return input
+    except (AttributeError, Unresolved):  # raised before anything is written
+        pass
     return call(HARDSHRINK_, (input, lambd))  # type: ignore[no-any-return]
 
 
@@ -318,6 +368,22 @@ def softshrink_(input: Tensor, lambd: Number = 0.5) -> Tensor:
     The in-place form of :func:`softshrink`: writes to ``input`` and returns it.
 
     """
+    try:
+        t = input._type
+        v = input._version
+        if (
+            lambd.__class__ in (float, int)
+            and lambd == 0.5
+            and not (active.special or active.inference or t.inference)
+            and (v is None or not v[1] or not is_viewed(v))
+            and (input._edge is None or active.grad_off and not STATE.get().grad)
+        ):
+            t.k_softshrink_(input._array, lambd)
+            if v is not None:
+                v[0] += 1
+            return input
+    except (AttributeError, Unresolved):  # raised before anything is written
+        pass
     return call(SOFTSHRINK_, (input, lambd))  # type: ignore[no-any-return]
 
 

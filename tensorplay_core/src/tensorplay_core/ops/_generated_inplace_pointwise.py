@@ -36,6 +36,7 @@ from tensorplay_core.ops._generated_schemas_pointwise import (
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
 from tensorplay_core.ops.overload_set import OverloadSet
+from tensorplay_core.ops.scaled import scaled
 from tensorplay_core.ops.typing_rules import scalar_like
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import is_viewed
@@ -67,7 +68,7 @@ def add_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
             return input
     except (AttributeError, Unresolved):  # raised before anything is written
         pass
-    return call(ADD_, (input, other), {"alpha": alpha})  # type: ignore[no-any-return]
+    return scaled(ADD_, (input, other), {"alpha": alpha})  # type: ignore[no-any-return]
 
 
 def sub_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
@@ -96,7 +97,7 @@ def sub_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
             return input
     except (AttributeError, Unresolved):  # raised before anything is written
         pass
-    return call(SUB_, (input, other), {"alpha": alpha})  # type: ignore[no-any-return]
+    return scaled(SUB_, (input, other), {"alpha": alpha})  # type: ignore[no-any-return]
 
 
 def mul_(input: Tensor, other: Tensor | Number) -> Tensor:

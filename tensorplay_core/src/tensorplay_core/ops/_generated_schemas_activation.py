@@ -217,6 +217,7 @@ HARDTANH = operator(
     promote="keep",
     composite="explicit",
     tags=("core", "nn", "real", "numeric", "inplace_flag", "pointwise"),
+    fast=True,
     math=Program(
         ("self", "min_val", "max_val"),
         (),
@@ -276,6 +277,7 @@ CELU = operator(
     promote="float",
     composite="explicit",
     tags=("core", "nn", "real", "inplace_flag", "pointwise"),
+    fast=True,
     math=Program(
         ("self", "alpha"),
         (),
@@ -298,6 +300,7 @@ HARDSHRINK = operator(
     promote="float",
     composite="explicit",
     tags=("core", "nn", "real", "pointwise"),
+    fast=True,
     math=Program(
         ("self", "lambd"),
         (),
@@ -319,6 +322,7 @@ SOFTSHRINK = operator(
     promote="float",
     composite="explicit",
     tags=("core", "nn", "real", "pointwise"),
+    fast=True,
     math=Program(
         ("self", "lambd"),
         (),

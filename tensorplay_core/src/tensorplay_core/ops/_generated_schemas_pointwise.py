@@ -12,7 +12,7 @@ ADD = operator(
     promote="default",
     composite="explicit",
     autocast="promote",
-    tags=("core", "pointwise"),
+    tags=("core", "pointwise", "scaled_by_alpha"),
     promises={"CPU": "add", "CUDA": "add"},
     fast=True,
 )
@@ -23,7 +23,7 @@ SUB = operator(
     promote="default",
     composite="explicit",
     autocast="promote",
-    tags=("core", "pointwise", "numeric"),
+    tags=("core", "pointwise", "numeric", "scaled_by_alpha"),
     promises={"CPU": "sub", "CUDA": "sub"},
     fast=True,
 )

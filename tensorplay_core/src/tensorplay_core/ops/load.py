@@ -39,10 +39,12 @@ _CALLS_KERNELS = tuple(
         "_generated_functional_",
         "_generated_inplace_",
         "_generated_operators_",
+        "direct",
+        "inplace",
         "kernels",
         "results",
+        "scaled",
         "slots",
-        "inplace",
     )
 )
 _BOUND = (_autograd_methods, _methods, _operator_methods)

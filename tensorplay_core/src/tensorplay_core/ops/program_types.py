@@ -319,7 +319,8 @@ def asks_numbers(op: Operator) -> bool:
 
 
 def takes_any_number(op: Operator, dtype: DType) -> bool:
-    """Whether every real number goes with tensors of a dtype, so that a kernel may be called unasked."""
-    return not asks_numbers(op) and (
-        not (op.math is not None and op.math.numbers) or compute_dtype(op, dtype).is_inexact
-    )
+    """Whether every real number goes with tensors of a dtype, so that a kernel may be called unasked.
+
+    Numbers that the shape rule looks at are no exception: fast calls have their defaults.
+    """
+    return not (op.math is not None and op.math.numbers) or compute_dtype(op, dtype).is_inexact

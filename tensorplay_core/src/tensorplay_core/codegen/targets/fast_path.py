@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from tensorplay_core.codegen.context import CodegenContext, constant, indent, tuple_lines, wrapped
 from tensorplay_core.codegen.contract import Derivative, NativeFunction
+from tensorplay_core.codegen.contract_model import SCALED
 from tensorplay_core.codegen.signatures import default_text, promoted, takes_numbers
 from tensorplay_core.codegen.targets.node_plan import Plan, owned, plan
 from tensorplay_core.types.promotion import NOT_PROMOTED, PLAIN_NUMBERS
@@ -188,7 +189,7 @@ def _usual_values(
 ) -> list[str]:
     """Returns the conditions that keywords, dtypes and devices have their defaults, or values that a kernel takes."""
     passed = context.passed_keywords(function) if keywords else ()
-    conditions = []
+    conditions = defaults(context, function, names)
     for argument in (*function.schema.positional, *(function.schema.keyword_only if keywords else ())):
         if argument.name in passed:
             conditions.append(plain(argument, names[argument.name], any_number=function.composite == "implicit"))
@@ -199,6 +200,12 @@ def _usual_values(
     if "*out" in names and keywords:
         conditions.append(f"{names['*out']} is None")
     return conditions
+
+
+def defaults(context: CodegenContext, function: NativeFunction, names: Mapping[str, str]) -> list[str]:
+    """Returns the conditions that numbers have their defaults, of which the shape rule would say nothing."""
+    asked = [(names[a.name], default_text(a)) for a in context.asked_numbers(function)]
+    return [test for name, default in asked for test in (f"{name}.__class__ in {_NUMBERS}", f"{name} == {default}")]
 
 
 def plain(argument: Argument, name: str, *, any_number: bool) -> str:
@@ -395,4 +402,5 @@ def slow_call(
     comma = "," if len(function.schema.positional) == 1 else ""
     keywords = ", ".join(f'"{a.name}": {names[a.name]}' for a in function.schema.keyword_only)
     rest = f", {{{keywords}}}" if keywords else ", None" if out else ""
-    return f"call({name or constant(function.base_name)}, ({positional}{comma}){rest}{f', {out}' if out else ''})"
+    how = "scaled" if SCALED in function.tags else "call"
+    return f"{how}({name or constant(function.base_name)}, ({positional}{comma}){rest}{f', {out}' if out else ''})"

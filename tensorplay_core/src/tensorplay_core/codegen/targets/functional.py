@@ -54,6 +54,7 @@ _IMPORTS = {
     "spread": "from tensorplay_core.ops.frontend import spread",
     "OverloadSet": "from tensorplay_core.ops.overload_set import OverloadSet",
     "scalar_like": "from tensorplay_core.ops.typing_rules import scalar_like",
+    "scaled": "from tensorplay_core.ops.scaled import scaled",
     "Tensor": "from tensorplay_core.tensor.tensor import Tensor",
     "is_viewed": "from tensorplay_core.tensor.version import is_viewed",
     "prune": "from tensorplay_core.tensor.version import prune",

@@ -22,7 +22,15 @@ from tensorplay_core.codegen.signatures import (
     takes_numbers,
 )
 from tensorplay_core.codegen.targets.choosing import Overload, choosing, own_functions
-from tensorplay_core.codegen.targets.fast_path import CONSTANTS, condition, plain, return_lines, scalar_lines, slow_call
+from tensorplay_core.codegen.targets.fast_path import (
+    CONSTANTS,
+    condition,
+    defaults,
+    plain,
+    return_lines,
+    scalar_lines,
+    slow_call,
+)
 from tensorplay_core.codegen.targets.functional import Module
 
 NAME = "inplace"
@@ -108,6 +116,7 @@ def _fast(context: CodegenContext, member: Member, names: Mapping[str, str]) -> 
     target, others = names[typed[0].name], [names[a.name] for a in (*typed[1:], *optional)]
     conditions = [f"{x}.__class__ is Tensor" for x in (others if takes_numbers(function) else [])]
     conditions += [f"t is {x}._type" for x in others]
+    conditions += defaults(context, function, names)
     passed = context.passed_keywords(function)
     for argument in function.schema.arguments:
         if argument.name in passed:
