@@ -19,6 +19,7 @@ from tensorplay_core.errors import ArgumentError, DeviceMismatch, TensorPlayErro
 from tensorplay_core.ops.explain import Explanation
 from tensorplay_core.ops.explain_text import CallTextError, explain_text
 from tensorplay_core.ops.overload_set import OverloadSet
+from tensorplay_core.ops.scaled import scaled
 from tensorplay_core.profiler import profile
 from tensorplay_core.testing.samples import samples
 
@@ -56,7 +57,8 @@ def took_slow_path(function: Callable[..., Any], *args: Any, **kwargs: Any) -> b
     def is_own(frame: FrameType | None) -> bool:  # the function, or that of one of its overloads, called from it
         callers = []
         while frame is not None:
-            callers.append(frame.f_code)
+            if frame.f_code is not scaled.__code__:  # it makes the same call, without alpha
+                callers.append(frame.f_code)
             frame = frame.f_back
         own = [i for i, code in enumerate(callers) if code is function.__code__]
         if not own or own != [*range(own[0], own[0] + len(own))]:  # none, or a kernel's call of the same function

@@ -8,7 +8,6 @@ from tensorplay_core.codegen.contract_model import (
     AUTOCAST_POLICIES,
     COMPOSITE_KINDS,
     PROMOTIONS,
-    SCALED,
     VARIANTS,
     Formula,
     NativeFunction,
@@ -19,6 +18,7 @@ from tensorplay_core.codegen.formula.tokens import FormulaError
 from tensorplay_core.codegen.yaml_loader import Mapping, Scalar, Sequence, Value, check_fields
 from tensorplay_core.errors import ArgumentError, ContractError, did_you_mean
 from tensorplay_core.types.dtype import in_schema
+from tensorplay_core.types.promotion import SCALED
 from tensorplay_core.types.schema import REDUCTIONS, BaseType, OpSchema, parse_schema
 from tensorplay_core.types.schema_parser import SchemaSyntaxError
 

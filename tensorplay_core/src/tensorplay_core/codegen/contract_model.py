@@ -22,8 +22,6 @@ PROMOTIONS = ("default", "float", "bool", "keep", "none", "sum", "index", "real"
 AUTOCAST_POLICIES = ("lower_precision_fp", "fp32", "promote", "banned", "none")
 COMPOSITE_KINDS = ("explicit", "implicit", "none")
 VARIANTS = ("function", "method")
-SCALED = "scaled_by_alpha"
-"""The tag of operators whose ``alpha`` multiplies their second tensor, which their kernels need not do."""
 
 
 @attrs.frozen

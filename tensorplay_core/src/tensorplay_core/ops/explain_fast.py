@@ -11,7 +11,7 @@ from tensorplay_core.dispatch import active
 from tensorplay_core.dispatch.context import STATE
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.tensor_type import TensorType, unresolved
-from tensorplay_core.ops import slots
+from tensorplay_core.ops import program_types, scaled, slots
 from tensorplay_core.ops.arguments import plan_of, tensors_in
 from tensorplay_core.ops.explain_road import has_node
 from tensorplay_core.tensor.tensor import TensorBase
@@ -81,14 +81,17 @@ def _numbers(op: Operator, given: tuple[Any, ...]) -> str:
 
 def _changed(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     changed = [name for name in kwargs if name not in op.passes]
-    if changed:
+    if changed and not (changed == ["alpha"] and scaled.serves(op, args, kwargs["alpha"])):
         return f"{', '.join(changed)} differ{'s' * (len(changed) == 1)} from the default"
     first = next(tensors_in(args, {}), None)
     for name, value in kwargs.items():
-        if plan_of(op).by_name[name].kind == "Scalar" and not _fits(op, value, first):
+        if name in op.passes and plan_of(op).by_name[name].kind == "Scalar" and not _fits(op, value, first):
             return f"{name} is a number that could change the dtype of the result"
+    functional = op.functional or op
+    asked = functional.math.numbers if functional.math and program_types.asks_numbers(functional) else ()
     for spec, value in zip(plan_of(op).positional, args, strict=True):
-        if spec.kind in ("ScalarType", "Device") and value != spec.default:
+        usual = spec.name in asked or spec.kind in ("ScalarType", "Device")
+        if usual and (value != spec.default or (spec.name in asked and value.__class__ not in PLAIN_NUMBERS)):
             return f"{spec.name} differs from the default"
     return ""
 

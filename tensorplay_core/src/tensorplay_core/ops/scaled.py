@@ -20,6 +20,7 @@ from tensorplay_core.ops.call import call
 from tensorplay_core.ops.slots import CORE, has_only_default_layers
 from tensorplay_core.ops.typing_rules import scalar_like
 from tensorplay_core.tensor.tensor import Tensor, wrap
+from tensorplay_core.types.promotion import SCALED
 
 COMPOSITE = "composite"
 """Who registers the kernels at Composite that this takes the place of."""
@@ -40,30 +41,50 @@ def scaled(op: Operator, args: tuple[Any, Any], kwargs: dict[str, Any], out: Any
         TensorPlayError: as :func:`call` does.
     """
     self, other = args
-    recorded = not active.grad_off or STATE.get().grad
-    recorded = recorded and other.__class__ is Tensor and other._edge is not None
-    writes = out is not None or op.functional is not None  # and what is written to would depend on the tensor
-    product = None if recorded and writes else _product(op, self, other, kwargs["alpha"])
-    if product is None:
+    found = _factors(op, self, other, kwargs["alpha"], writes=out is not None or op.functional is not None)
+    if found is None:
         return call(op, args, kwargs, out)
-    function: Any = op.function
-    if not recorded:
+    multiply, number = found
+    type, function = self._type, op.function
+    assert function is not None
+    product = wrap(type.as_array(multiply(other._array, number._array)), type)
+    fallbacks.count(op.functional or op, PAGE * type.page + type.key, "composite")
+    if not _recorded(other):
         return function(self, product) if out is None else function(self, product, out=out)
-    result = function(wrap(self._array, self._type), product)
+    result = function(wrap(self._array, type), product)
     op.node.record(result, self, other, **kwargs)
     return result
 
 
-def _product(op: Operator, self: Any, other: Any, alpha: Any) -> Tensor | None:
-    """Returns ``alpha * other``, recorded by nobody; None where the call must decide."""
+def serves(op: Operator, args: tuple[Any, ...], alpha: Any) -> bool:
+    """Whether a call without ``out=`` is served here, and not on the slow path."""
+    if SCALED not in (op.functional or op).tags:
+        return False
+    self, other = args
+    return _factors(op, self, other, alpha, writes=op.functional is not None) is not None
+
+
+def _factors(op: Operator, self: Any, other: Any, alpha: Any, *, writes: bool) -> tuple[direct.Kernel, Tensor] | None:
+    """Returns the kernel of ``mul`` and ``alpha`` as a tensor; None where the call must decide.
+
+    Args:
+        op: the operator.
+        self: the first tensor.
+        other: the second.
+        alpha: the number.
+        writes: to a tensor that there is already, which would depend on ``other`` by this alone.
+    """
     if alpha == 1 or not (self.__class__ is other.__class__ is Tensor and self._type is other._type) or active.special:
         return None
     type = self._type
     number, multiply = scalar_like(other, alpha), direct.kernel(MUL, type)
-    if number.__class__ is not Tensor or multiply is None or not _composes(op, type):
+    if number.__class__ is not Tensor or multiply is None or (writes and _recorded(other)) or not _composes(op, type):
         return None
-    fallbacks.count(op.functional or op, PAGE * type.page + type.key, "composite")
-    return wrap(type.as_array(multiply(other._array, number._array)), type)
+    return multiply, number
+
+
+def _recorded(tensor: Tensor) -> bool:
+    return tensor._edge is not None and (not active.grad_off or STATE.get().grad)
 
 
 def _composes(op: Operator, type: TensorType) -> bool:

@@ -18,6 +18,8 @@ BROADCASTING = ("broadcast", "bitwise", "clamp")
 """Shape rules of operators whose tensors share a dtype, so that a number may stand for one of several."""
 PLAIN_NUMBERS = (float, int)
 """The classes of numbers that the fast path takes as they are; bools, complex numbers and NumPy's go the slow one."""
+SCALED = "scaled_by_alpha"
+"""The tag of operators whose ``alpha`` multiplies their second tensor, which their kernels need not do."""
 
 _SIGNED = (dt.int8, dt.int16, dt.int32, dt.int64)
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}

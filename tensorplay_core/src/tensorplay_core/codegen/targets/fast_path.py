@@ -11,10 +11,9 @@ from collections.abc import Mapping
 
 from tensorplay_core.codegen.context import CodegenContext, constant, indent, tuple_lines, wrapped
 from tensorplay_core.codegen.contract import Derivative, NativeFunction
-from tensorplay_core.codegen.contract_model import SCALED
 from tensorplay_core.codegen.signatures import default_text, promoted, takes_numbers
 from tensorplay_core.codegen.targets.node_plan import Plan, owned, plan
-from tensorplay_core.types.promotion import NOT_PROMOTED, PLAIN_NUMBERS
+from tensorplay_core.types.promotion import NOT_PROMOTED, PLAIN_NUMBERS, SCALED
 from tensorplay_core.types.schema import Argument, BaseType
 
 RESULT_TYPES = {
