@@ -204,7 +204,8 @@ def test_the_record_is_that_of_any_backend_and_a_second_call_changes_nothing(mad
     assert made(array_api_strict) is record and tp.backends.info("npx") is record
     assert record in tp.backends.refresh() and record.active
     assert "specialised kernel" in str(tp.explain("exp(float32[2] npx)"))
-    numbers = {REGISTRY.operators["tp::exp"].kernel_at(32 * page) for page in range(12)}
+    exp = REGISTRY.operators["tp::exp"]
+    numbers = {exp.kernel_at(slot) for slot in exp.table if isinstance(slot, int)}
     assert any(r is not None and r.owner == "npx" for r in numbers)  # a page of keys of its own
 
 

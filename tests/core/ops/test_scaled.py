@@ -44,6 +44,7 @@ def test_calls_with_alpha_do_not_enter_the_slow_path(xy):
         lambda: x.sub(y, alpha=-2),
         lambda: x.clone().add_(y, alpha=0.5),
         lambda: x.clone().sub_(y, alpha=3),
+        lambda: x.clone().sub_(y, alpha=1.0),
         lambda: tp.add(leaf, y, alpha=0.5),
         lambda: tp.add(x, leaf, alpha=0.5),
         lambda: tp.add(x, 3.0, alpha=0.5),
@@ -176,3 +177,19 @@ def test_each_call_is_counted_as_served_by_composite(xy):
         x.clone().add_(y, alpha=2)
     rows = {row.op: row.calls for row in tp.backends.fallback_report(reset=True)}
     assert rows["add"] == 10
+
+
+@pytest.mark.parametrize("alpha", [tp.ones(3), tp.ones(()), [1], "1", None, np.ones(2)], ids=lambda a: type(a).__name__)
+def test_what_is_no_number_is_refused_by_every_form(alpha, xy):
+    x, y = xy
+    for _ in range(3):
+        for name, function in (("add", tp.add), ("sub", tp.sub), ("add_", x.add_), ("sub_", x.sub_)):
+            args = (y,) if name.endswith("_") else (x, y)
+            with pytest.raises(tp.errors.ArgumentError, match=f"^{name}: alpha must be"):
+                function(*args, alpha=alpha)
+        for name in ("addmm", "addmm_"):
+            with pytest.raises(tp.errors.ArgumentError, match=f"^{name}: beta must be"):
+                getattr(tp.ones(2, 2), name)(tp.ones(2, 2), tp.ones(2, 2), beta=alpha)
+        with pytest.raises(tp.errors.ArgumentError, match=r"^addcmul_: value must be"):
+            x.addcmul_(y, y, value=alpha)
+    assert x.tolist() == [1.0, 2.0, 3.0, 4.0]

@@ -123,7 +123,7 @@ def addcmul(
         if (
             t is tensor1._type
             and t is tensor2._type
-            and (value == 1 or value.__class__ in (float, int) and t is t.float_type)
+            and ((value.__class__ is int and value == 1) or (value.__class__ in (float, int) and t is t.float_type))
             and out is None
             and not active.special
         ):
@@ -199,7 +199,7 @@ def addcdiv(
         if (
             t is tensor1._type
             and t is tensor2._type
-            and (value == 1 or value.__class__ in (float, int) and t is t.float_type)
+            and ((value.__class__ is int and value == 1) or (value.__class__ in (float, int) and t is t.float_type))
             and out is None
             and not active.special
         ):
@@ -264,7 +264,7 @@ def rsub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -
         t = input._type
         if (
             t is other._type
-            and (alpha == 1 or alpha.__class__ in (float, int) and t is t.float_type)
+            and ((alpha.__class__ is int and alpha == 1) or (alpha.__class__ in (float, int) and t is t.float_type))
             and not active.special
         ):
             r = t.k_rsub(input._array, other._array, alpha=alpha)

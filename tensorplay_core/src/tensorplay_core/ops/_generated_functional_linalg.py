@@ -455,8 +455,8 @@ def addmm(
         if (
             t is mat1._type
             and t is mat2._type
-            and (beta == 1 or beta.__class__ in (float, int) and t is t.float_type)
-            and (alpha == 1 or alpha.__class__ in (float, int) and t is t.float_type)
+            and ((beta.__class__ is int and beta == 1) or (beta.__class__ in (float, int) and t is t.float_type))
+            and ((alpha.__class__ is int and alpha == 1) or (alpha.__class__ in (float, int) and t is t.float_type))
             and out is None
             and not active.special
         ):
@@ -528,8 +528,8 @@ def baddbmm(
         if (
             t is batch1._type
             and t is batch2._type
-            and (beta == 1 or beta.__class__ in (float, int) and t is t.float_type)
-            and (alpha == 1 or alpha.__class__ in (float, int) and t is t.float_type)
+            and ((beta.__class__ is int and beta == 1) or (beta.__class__ in (float, int) and t is t.float_type))
+            and ((alpha.__class__ is int and alpha == 1) or (alpha.__class__ in (float, int) and t is t.float_type))
             and out is None
             and not active.special
         ):
@@ -600,8 +600,8 @@ def addmv(
         if (
             t is mat._type
             and t is vec._type
-            and (beta == 1 or beta.__class__ in (float, int) and t is t.float_type)
-            and (alpha == 1 or alpha.__class__ in (float, int) and t is t.float_type)
+            and ((beta.__class__ is int and beta == 1) or (beta.__class__ in (float, int) and t is t.float_type))
+            and ((alpha.__class__ is int and alpha == 1) or (alpha.__class__ in (float, int) and t is t.float_type))
             and out is None
             and not active.special
         ):

@@ -79,7 +79,7 @@ def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
         other = scalar_like(input, other)
     try:
         t = input._type
-        if t is other._type and alpha == 1 and out is None and not active.special:
+        if t is other._type and alpha.__class__ is int and alpha == 1 and out is None and not active.special:
             r = t.k_add(input._array, other._array)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -130,7 +130,7 @@ def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
         other = scalar_like(input, other)
     try:
         t = input._type
-        if t is other._type and alpha == 1 and out is None and not active.special:
+        if t is other._type and alpha.__class__ is int and alpha == 1 and out is None and not active.special:
             r = t.k_sub(input._array, other._array)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)

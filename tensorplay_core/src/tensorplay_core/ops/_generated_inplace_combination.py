@@ -74,7 +74,7 @@ def addcmul_(input: Tensor, tensor1: Tensor | Number, tensor2: Tensor | Number, 
             and tensor2.__class__ is Tensor
             and t is tensor1._type
             and t is tensor2._type
-            and (value == 1 or value.__class__ in (float, int) and t is t.float_type)
+            and ((value.__class__ is int and value == 1) or (value.__class__ in (float, int) and t is t.float_type))
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1] or not is_viewed(v))
             and (
@@ -111,7 +111,7 @@ def addcdiv_(input: Tensor, tensor1: Tensor | Number, tensor2: Tensor | Number, 
             and tensor2.__class__ is Tensor
             and t is tensor1._type
             and t is tensor2._type
-            and (value == 1 or value.__class__ in (float, int) and t is t.float_type)
+            and ((value.__class__ is int and value == 1) or (value.__class__ in (float, int) and t is t.float_type))
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1] or not is_viewed(v))
             and (

@@ -33,8 +33,8 @@ def addmm_(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha
         if (
             t is mat1._type
             and t is mat2._type
-            and (beta == 1 or beta.__class__ in (float, int) and t is t.float_type)
-            and (alpha == 1 or alpha.__class__ in (float, int) and t is t.float_type)
+            and ((beta.__class__ is int and beta == 1) or (beta.__class__ in (float, int) and t is t.float_type))
+            and ((alpha.__class__ is int and alpha == 1) or (alpha.__class__ in (float, int) and t is t.float_type))
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1] or not is_viewed(v))
             and (
@@ -65,8 +65,8 @@ def baddbmm_(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1,
         if (
             t is batch1._type
             and t is batch2._type
-            and (beta == 1 or beta.__class__ in (float, int) and t is t.float_type)
-            and (alpha == 1 or alpha.__class__ in (float, int) and t is t.float_type)
+            and ((beta.__class__ is int and beta == 1) or (beta.__class__ in (float, int) and t is t.float_type))
+            and ((alpha.__class__ is int and alpha == 1) or (alpha.__class__ in (float, int) and t is t.float_type))
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1] or not is_viewed(v))
             and (
@@ -97,8 +97,8 @@ def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: 
         if (
             t is mat._type
             and t is vec._type
-            and (beta == 1 or beta.__class__ in (float, int) and t is t.float_type)
-            and (alpha == 1 or alpha.__class__ in (float, int) and t is t.float_type)
+            and ((beta.__class__ is int and beta == 1) or (beta.__class__ in (float, int) and t is t.float_type))
+            and ((alpha.__class__ is int and alpha == 1) or (alpha.__class__ in (float, int) and t is t.float_type))
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1] or not is_viewed(v))
             and (

@@ -56,6 +56,7 @@ def add_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
         if (
             other.__class__ is Tensor
             and t is other._type
+            and alpha.__class__ is int
             and alpha == 1
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1] or not is_viewed(v))
@@ -85,6 +86,7 @@ def sub_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
         if (
             other.__class__ is Tensor
             and t is other._type
+            and alpha.__class__ is int
             and alpha == 1
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1] or not is_viewed(v))

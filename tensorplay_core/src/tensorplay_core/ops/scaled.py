@@ -20,7 +20,7 @@ from tensorplay_core.ops.call import call
 from tensorplay_core.ops.slots import CORE, has_only_default_layers
 from tensorplay_core.ops.typing_rules import scalar_like
 from tensorplay_core.tensor.tensor import Tensor, wrap
-from tensorplay_core.types.promotion import SCALED
+from tensorplay_core.types.promotion import PLAIN_NUMBERS, SCALED
 
 COMPOSITE = "composite"
 """Who registers the kernels at Composite that this takes the place of."""
@@ -41,13 +41,19 @@ def scaled(op: Operator, args: tuple[Any, Any], kwargs: dict[str, Any], out: Any
         TensorPlayError: as :func:`call` does.
     """
     self, other = args
-    found = _factors(op, self, other, kwargs["alpha"], writes=out is not None or op.functional is not None)
+    alpha, function = kwargs["alpha"], op.function
+    assert function is not None
+    if alpha.__class__ is float and alpha == 1 and not active.special:
+        return function(self, other) if out is None else function(self, other, out=out)  # the fast path asks for an int
+    found = _factors(op, self, other, alpha, writes=out is not None or op.functional is not None)
     if found is None:
         return call(op, args, kwargs, out)
+    type = self._type
     multiply, number = found
-    type, function = self._type, op.function
-    assert function is not None
-    product = wrap(type.as_array(multiply(other._array, number._array)), type)
+    try:
+        product = wrap(type.as_array(multiply(other._array, number._array)), type)
+    except Exception:  # the slow path meets it again and says it properly
+        return call(op, args, kwargs, out)
     fallbacks.count(op.functional or op, PAGE * type.page + type.key, "composite")
     if not _recorded(other):
         return function(self, product) if out is None else function(self, product, out=out)
@@ -74,7 +80,9 @@ def _factors(op: Operator, self: Any, other: Any, alpha: Any, *, writes: bool) -
         alpha: the number.
         writes: to a tensor that there is already, which would depend on ``other`` by this alone.
     """
-    if alpha == 1 or not (self.__class__ is other.__class__ is Tensor and self._type is other._type) or active.special:
+    if alpha.__class__ not in PLAIN_NUMBERS or alpha == 1 or active.special:
+        return None
+    if not (self.__class__ is other.__class__ is Tensor and self._type is other._type):
         return None
     type = self._type
     number, multiply = scalar_like(other, alpha), direct.kernel(MUL, type)

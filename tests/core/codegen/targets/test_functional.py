@@ -235,7 +235,7 @@ def test_the_fast_path_passes_plain_keywords_to_the_kernel(ours: CodegenContext)
     assert "and upper.__class__ is bool\n" in body
     assert "upper=upper, left=left, unitriangular=unitriangular)" in body
     body = found["addcmul"]
-    assert "(value == 1 or value.__class__ in (float, int) and t is t.float_type)" in body
+    assert "((value.__class__ is int and value == 1) or (value.__class__ in (float, int)" in body
     assert "value=value)" in body
     assert (
         "LINALG_CHOLESKY_EX.node.record(y, input, upper=upper, check_errors=check_errors)"

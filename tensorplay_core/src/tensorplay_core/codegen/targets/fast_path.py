@@ -193,9 +193,7 @@ def _usual_values(
         if argument.name in passed:
             conditions.append(plain(argument, names[argument.name], any_number=function.composite == "implicit"))
         elif argument.default is not None and (argument.kwarg_only or str(argument.type) in ("ScalarType?", "Device?")):
-            name = names[argument.name]
-            default = default_text(argument)
-            conditions.append(f"{name} {'is' if default in CONSTANTS else '=='} {default}")
+            conditions += usual(argument, names[argument.name])
     if "*out" in names and keywords:
         conditions.append(f"{names['*out']} is None")
     return conditions
@@ -223,8 +221,18 @@ def plain(argument: Argument, name: str, *, any_number: bool) -> str:
     if default == "None":
         return f"({name} is None or {condition})"
     if base is BaseType.SCALAR and default is not None and floating:
-        return f"({name} == {default} or {condition})"
+        return f"(({' and '.join(usual(argument, name))}) or ({condition}))"
     return condition
+
+
+def usual(argument: Argument, name: str) -> list[str]:
+    """Returns the conditions that a value is its default; a number's class comes first, for a tensor compares to it."""
+    default = default_text(argument)
+    same = f"{name} {'is' if default in CONSTANTS else '=='} {default}"
+    if argument.type.base is not BaseType.SCALAR or default in CONSTANTS:
+        return [same]
+    assert argument.default is not None
+    return [f"{name}.__class__ is {argument.default.plain.__class__.__name__}", same]
 
 
 def _passed(context: CodegenContext, function: NativeFunction, names: Mapping[str, str], keywords: bool) -> list[str]:

@@ -13,7 +13,6 @@ from tensorplay_core.codegen.conflicts import Member
 from tensorplay_core.codegen.context import CodegenContext, constant, docstring, indent, wrapped
 from tensorplay_core.codegen.signatures import (
     Signature,
-    default_text,
     joined,
     parameter_names,
     promoted,
@@ -23,13 +22,13 @@ from tensorplay_core.codegen.signatures import (
 )
 from tensorplay_core.codegen.targets.choosing import Overload, choosing, own_functions
 from tensorplay_core.codegen.targets.fast_path import (
-    CONSTANTS,
     condition,
     defaults,
     plain,
     return_lines,
     scalar_lines,
     slow_call,
+    usual,
 )
 from tensorplay_core.codegen.targets.functional import Module
 
@@ -122,9 +121,7 @@ def _fast(context: CodegenContext, member: Member, names: Mapping[str, str]) -> 
         if argument.name in passed:
             conditions.append(plain(argument, names[argument.name], any_number=False))
         elif argument.kwarg_only or str(argument.type) in ("ScalarType?", "Device?"):
-            assert argument.default is not None
-            compares = "is" if default_text(argument) in CONSTANTS else "=="
-            conditions.append(f"{names[argument.name]} {compares} {default_text(argument)}")
+            conditions += usual(argument, names[argument.name])
     nodes = " and ".join(f"{x}._edge is None" for x in (target, *others))
     conditions += ["not (active.special or active.inference or t.inference)"]
     conditions += ["(v is None or not v[1] or not is_viewed(v))"]
