@@ -13,7 +13,7 @@ from tensorplay_core.codegen.hygiene import apart
 from tensorplay_core.dispatch.library import Library
 
 NAMES = (
-    *("c", "t", "r", "y", "o", "n", "w", "v", "n0", "call", "active", "share", "scalar_like", "scaled"),
+    *("c", "t", "r", "y", "o", "n", "w", "v", "n0", "call", "active", "share", "scalar_like", "scaled", "ints"),
     *(
         "next_number",
         "version_of",
@@ -103,6 +103,7 @@ OPERATORS = (
     "STATE",
     "scalar_like",
     "scaled",
+    "ints",
     "version_of",
     "next_number",
     "n",

@@ -10,13 +10,16 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
+from keyword import iskeyword
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tensorplay as tp
 from tensorplay_core.dispatch.registry import REGISTRY
 from tensorplay_core.dispatch.tensor_type import unresolved
+from tensorplay_core.testing import force_slow_path
 from tensorplay_core.testing.samples import samples
 
 pytestmark = pytest.mark.filterwarnings("error")  # no warning of NumPy reaches the user
@@ -249,6 +252,74 @@ def test_numbers_that_the_shape_rule_looks_at_are_fast_by_their_defaults_and_ref
             with pytest.raises(tp.TensorPlayError, match=name):
                 function(x, *bad)
     assert x.tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
+VALUES = ("BOOL", "INT", "FLOAT", "SCALAR", "STR")
+STRANGE = (
+    lambda: tp.tensor(0.5, requires_grad=True),
+    lambda: tp.tensor(1),
+    lambda: tp.tensor(True),
+    lambda: tp.ones(2),
+    lambda: "?",
+    lambda: object(),
+    lambda: None,
+    lambda: [1],
+    lambda: 1.5,
+    lambda: 1,
+    lambda: True,
+    lambda: 1j,
+    lambda: np.float64(0.5),
+    lambda: np.int64(1),
+    lambda: np.bool_(True),
+    lambda: np.ones(1),
+    lambda: [tp.tensor(0.5, requires_grad=True)],
+    lambda: ["?"],
+    lambda: (1.5,),
+    lambda: [None, None],
+    lambda: (True,),
+    lambda: [tp.tensor(1), np.int64(0)],
+)
+
+
+def places_of_values(op: Any, sample: Any) -> Iterator[tuple[int | str, str]]:
+    """Where a call of a sample has numbers, a bool or a text, or could have one, and what it is called."""
+    given = len(sample.build(tp)[0])
+    for i, argument in enumerate(op.schema.arguments):
+        if argument.type.base.name in VALUES and not iskeyword(argument.name):
+            yield (i if i < given and not argument.kwarg_only else argument.name), argument.name
+
+
+def refusal(op: Any, sample: Any, place: int | str, value: Any) -> Any:
+    """What comes of a call with a strange value: the error, or that there is a result."""
+    args, kwargs = sample.build(tp)
+    args = tuple(value if i == place else one for i, one in enumerate(args))
+    kwargs = kwargs | ({place: value} if isinstance(place, str) else {})
+    tp.manual_seed(0)
+    try:
+        op.function(*args, **kwargs)
+    except tp.TensorPlayError as error:
+        return type(error), str(error).partition(" at 0x")[0]
+    return "a result"
+
+
+@pytest.mark.parametrize("name", [name for name, op in OPERATORS.items() if op.function is not None])
+def test_a_value_of_another_class_is_refused_at_every_call_or_at_none(name: str) -> None:
+    op = OPERATORS[name]
+    tried: set[str] = set()
+    for sample in samples(op.functional or op, dtype="float64"):
+        places = [(place, label) for place, label in places_of_values(op, sample) if label not in tried]
+        try:
+            for _ in range(3 * bool(places)):
+                op.function(*sample.build(tp)[0], **sample.build(tp)[1])
+        except tp.TensorPlayError:  # an in-place form of a sample that it cannot take
+            continue
+        for place, label in places:
+            tried.add(label)
+            for make in STRANGE:
+                fast = refusal(op, sample, place, make())
+                with force_slow_path():
+                    slow = refusal(op, sample, place, make())
+                assert fast == slow, (label, make())
 
 
 def test_report(capsys):

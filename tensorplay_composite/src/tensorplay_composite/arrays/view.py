@@ -11,6 +11,7 @@ from typing import Any
 
 from tensorplay_composite.arrays._support import Kernels, Support, check_0d, leading, quietly
 from tensorplay_core.errors import ArgumentError, DimError, ShapeError, ValueRangeError
+from tensorplay_core.ops.shape_checks import as_ints
 from tensorplay_core.ops.shapes_view import check_in_storage
 
 
@@ -59,7 +60,7 @@ def sizes(xp: Any, support: Support) -> Kernels:
         if not shape:
             check_0d("squeeze", dim)
             return self[...]
-        dims = range(len(shape)) if dim is None else (dim,) if isinstance(dim, int) else dim
+        dims = range(len(shape)) if dim is None else as_ints("squeeze", dim, "dim")
         if len({d % len(shape) for d in dims}) < len(dims):
             raise DimError(f"squeeze: a dim appears twice in {dims}")
         ones = [d % len(shape) for d in dims if shape[d] == 1]

@@ -11,7 +11,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensorplay_composite.operators.linalg import _norm, _wide, root, squared
-from tensorplay_core.errors import DimError, DTypeError, LinAlgError, ShapeError, ValueRangeError, did_you_mean, fix
+from tensorplay_core.errors import (
+    ArgumentError,
+    DimError,
+    DTypeError,
+    LinAlgError,
+    ShapeError,
+    ValueRangeError,
+    did_you_mean,
+    fix,
+)
 from tensorplay_core.ops import _generated_functional as F
 from tensorplay_core.ops.helpers_linalg import adjoint
 from tensorplay_core.ops.shape_checks import Shaped, as_int, as_ints, normalize_dims
@@ -336,6 +345,8 @@ def linalg_norm(
         raise ShapeError(f"linalg_norm: with ord and without dim the tensor must have 1 or 2 dims, not {x.ndim}")
     if dims is not None and len(dims) > 2 and ord is not None:
         raise DimError(f"linalg_norm: dim must be an int or two, and is {dim!r}" + fix("leave ord out for all of them"))
+    if isinstance(ord, complex):
+        raise ArgumentError(f"linalg_norm: the order of a norm is a real number, not {ord!r}")
     every = tuple(range(x.ndim)) if dims is None else dims
     return _vector_norm(x, 2 if ord is None else ord, every, keepdim)
 

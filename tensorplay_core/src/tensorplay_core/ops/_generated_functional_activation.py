@@ -62,7 +62,12 @@ def softplus(input: Tensor, beta: Number = 1, threshold: Number = 20, *, out: Te
     """
     try:
         t = input._type
-        if out is None and not active.special:
+        if (
+            beta.__class__ in (bool, int, float, complex)
+            and threshold.__class__ in (bool, int, float, complex)
+            and out is None
+            and not active.special
+        ):
             r = t.k_softplus(input._array, beta, threshold)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -255,7 +260,7 @@ def elu(input: Tensor, alpha: Number = 1.0, *, out: Tensor | None = None) -> Ten
     """
     try:
         t = input._type
-        if out is None and not active.special:
+        if alpha.__class__ in (bool, int, float, complex) and out is None and not active.special:
             r = t.k_elu(input._array, alpha)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -302,7 +307,7 @@ def leaky_relu(input: Tensor, negative_slope: Number = 0.01, *, out: Tensor | No
     """
     try:
         t = input._type
-        if out is None and not active.special:
+        if negative_slope.__class__ in (bool, int, float, complex) and out is None and not active.special:
             r = t.k_leaky_relu(input._array, negative_slope)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -593,7 +598,12 @@ def threshold(input: Tensor, threshold: Number, value: Number, *, out: Tensor | 
     """
     try:
         t = input._type
-        if out is None and not active.special:
+        if (
+            threshold.__class__ in (bool, int, float, complex)
+            and value.__class__ in (bool, int, float, complex)
+            and out is None
+            and not active.special
+        ):
             r = t.k_threshold(input._array, threshold, value)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -990,7 +1000,7 @@ def glu(input: Tensor, dim: int = -1, *, axis: int | None = None) -> Tensor:
     if axis is not None:
         dim = second_name(dim, axis, "glu", "axis", -1)
     try:
-        if not active.special:
+        if dim.__class__ is int and not active.special:
             return input._type.k_glu(input, dim)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass

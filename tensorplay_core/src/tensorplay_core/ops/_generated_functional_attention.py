@@ -49,7 +49,15 @@ def embedding(
 
     """
     try:
-        if weight.__class__ is Tensor and not active.special:
+        if (
+            weight.__class__ is Tensor
+            and (padding_idx is None or padding_idx.__class__ is int)
+            and (max_norm is None or max_norm.__class__ in (float, int))
+            and norm_type.__class__ in (float, int)
+            and scale_grad_by_freq.__class__ is bool
+            and sparse.__class__ is bool
+            and not active.special
+        ):
             return input._type.k_embedding(  # type: ignore[no-any-return]
                 input,
                 weight,
@@ -82,7 +90,12 @@ def _embedding(weight: Tensor, indices: Tensor, padding_idx: int, scale_grad_by_
     """
     try:
         t = weight._type
-        if indices._type is t.index_type and not active.special:
+        if (
+            indices._type is t.index_type
+            and padding_idx.__class__ is int
+            and scale_grad_by_freq.__class__ is bool
+            and not active.special
+        ):
             r = t.k__embedding(weight._array, indices._array, padding_idx, scale_grad_by_freq)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -140,7 +153,13 @@ def embedding_dense_backward(
     """
     try:
         t = grad_output._type
-        if indices._type is t.index_type and not active.special:
+        if (
+            indices._type is t.index_type
+            and num_weights.__class__ is int
+            and padding_idx.__class__ is int
+            and scale_grad_by_freq.__class__ is bool
+            and not active.special
+        ):
             r = t.k_embedding_dense_backward(
                 grad_output._array,
                 indices._array,
@@ -192,7 +211,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
 
     """
     try:
-        if not active.special:
+        if num_classes.__class__ is int and not active.special:
             return input._type.k_one_hot(input, num_classes)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -235,6 +254,8 @@ def scaled_dot_product_attention(
             key.__class__ is Tensor
             and value.__class__ is Tensor
             and (attn_mask is None or attn_mask.__class__ is Tensor)
+            and dropout_p.__class__ in (float, int)
+            and is_causal.__class__ is bool
             and (scale is None or scale.__class__ in (float, int))
             and enable_gqa.__class__ is bool
             and not active.special
@@ -286,7 +307,14 @@ def _attention(
     """
     try:
         t = query._type
-        if t is key._type and t is value._type and (attn_mask is None or t is attn_mask._type) and not active.special:
+        if (
+            t is key._type
+            and t is value._type
+            and (attn_mask is None or t is attn_mask._type)
+            and is_causal.__class__ is bool
+            and scale.__class__ in (float, int)
+            and not active.special
+        ):
             r = t.k__attention(
                 query._array,
                 key._array,
@@ -360,6 +388,8 @@ def _attention_backward(
             and t is key._type
             and t is value._type
             and (attn_mask is None or t is attn_mask._type)
+            and is_causal.__class__ is bool
+            and scale.__class__ in (float, int)
             and not active.special
         ):
             y = t.k__attention_backward(

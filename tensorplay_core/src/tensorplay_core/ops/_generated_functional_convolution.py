@@ -18,6 +18,7 @@ from tensorplay_core.ops._generated_schemas_convolution import (
     CONV_TRANSPOSE3D_INPUT,
 )
 from tensorplay_core.ops.call import call
+from tensorplay_core.ops.frontend import ints
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import version_of
 
@@ -54,7 +55,17 @@ def convolution(
     """
     try:
         t = input._type
-        if t is weight._type and (bias is None or t is bias._type) and not active.special:
+        if (
+            t is weight._type
+            and (bias is None or t is bias._type)
+            and ints(stride)
+            and ints(padding)
+            and ints(dilation)
+            and transposed.__class__ is bool
+            and ints(output_padding)
+            and groups.__class__ is int
+            and not active.special
+        ):
             r = t.k_convolution(
                 input._array,
                 weight._array,
@@ -133,7 +144,18 @@ def convolution_backward(
     """
     try:
         t = grad_output._type
-        if t is input._type and t is weight._type and not active.special:
+        if (
+            t is input._type
+            and t is weight._type
+            and (bias_sizes is None or ints(bias_sizes))
+            and ints(stride)
+            and ints(padding)
+            and ints(dilation)
+            and transposed.__class__ is bool
+            and ints(output_padding)
+            and groups.__class__ is int
+            and not active.special
+        ):
             y = t.k_convolution_backward(
                 grad_output._array,
                 input._array,
@@ -211,7 +233,16 @@ def conv_transpose1d(
 
     """
     try:
-        if weight.__class__ is Tensor and (bias is None or bias.__class__ is Tensor) and not active.special:
+        if (
+            weight.__class__ is Tensor
+            and (bias is None or bias.__class__ is Tensor)
+            and (stride.__class__ is int or ints(stride))
+            and (padding.__class__ is int or ints(padding))
+            and (output_padding.__class__ is int or ints(output_padding))
+            and groups.__class__ is int
+            and (dilation.__class__ is int or ints(dilation))
+            and not active.special
+        ):
             return input._type.k_conv_transpose1d(  # type: ignore[no-any-return]
                 input,
                 weight,
@@ -253,7 +284,16 @@ def conv_transpose2d(
 
     """
     try:
-        if weight.__class__ is Tensor and (bias is None or bias.__class__ is Tensor) and not active.special:
+        if (
+            weight.__class__ is Tensor
+            and (bias is None or bias.__class__ is Tensor)
+            and (stride.__class__ is int or ints(stride))
+            and (padding.__class__ is int or ints(padding))
+            and (output_padding.__class__ is int or ints(output_padding))
+            and groups.__class__ is int
+            and (dilation.__class__ is int or ints(dilation))
+            and not active.special
+        ):
             return input._type.k_conv_transpose2d__input(  # type: ignore[no-any-return]
                 input,
                 weight,
@@ -293,7 +333,16 @@ def conv_transpose3d(
 
     """
     try:
-        if weight.__class__ is Tensor and (bias is None or bias.__class__ is Tensor) and not active.special:
+        if (
+            weight.__class__ is Tensor
+            and (bias is None or bias.__class__ is Tensor)
+            and (stride.__class__ is int or ints(stride))
+            and (padding.__class__ is int or ints(padding))
+            and (output_padding.__class__ is int or ints(output_padding))
+            and groups.__class__ is int
+            and (dilation.__class__ is int or ints(dilation))
+            and not active.special
+        ):
             return input._type.k_conv_transpose3d__input(  # type: ignore[no-any-return]
                 input,
                 weight,

@@ -375,7 +375,7 @@ def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None)
     """
     try:
         t = input._type
-        if out is None and not active.special:
+        if (eps is None or eps.__class__ in (float, int)) and out is None and not active.special:
             r = t.k_logit(input._array, eps)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)

@@ -44,7 +44,7 @@ from tensorplay_core.ops._generated_schemas_factorization import (
 )
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
-from tensorplay_core.ops.frontend import second_name
+from tensorplay_core.ops.frontend import ints, second_name
 from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import version_of
@@ -416,7 +416,7 @@ def linalg_eigh(input: Tensor, UPLO: str = "L") -> tuple[Tensor, Tensor]:
     """
     try:
         t = input._type
-        if not active.special:
+        if UPLO.__class__ is str and not active.special:
             y = t.k_linalg_eigh(input._array, UPLO)
             if input._edge is not None and (not active.grad_off or STATE.get().grad):
                 LINALG_EIGH.node.record(y, input, UPLO)
@@ -442,7 +442,7 @@ def linalg_eigvalsh(input: Tensor, UPLO: str = "L", *, out: Tensor | None = None
     """
     try:
         t = input._type
-        if out is None and not active.special:
+        if UPLO.__class__ is str and out is None and not active.special:
             r = t.k_linalg_eigvalsh(input._array, UPLO)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -493,7 +493,7 @@ def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = No
     """
     try:
         t = A._type
-        if (driver is None or driver.__class__ is str) and not active.special:
+        if full_matrices.__class__ is bool and (driver is None or driver.__class__ is str) and not active.special:
             y = t.k_linalg_svd(A._array, full_matrices, driver=driver)
             if A._edge is not None and (not active.grad_off or STATE.get().grad):
                 LINALG_SVD.node.record(y, A, full_matrices, driver=driver)
@@ -564,7 +564,7 @@ def linalg_qr(A: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     """
     try:
         t = A._type
-        if not active.special:
+        if mode.__class__ is str and not active.special:
             y = t.k_linalg_qr(A._array, mode)
             if A._edge is not None and (not active.grad_off or STATE.get().grad):
                 LINALG_QR.node.record(y, A, mode)
@@ -588,7 +588,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
 
     """
     try:
-        if input2.__class__ is Tensor and not active.special:
+        if input2.__class__ is Tensor and upper.__class__ is bool and not active.special:
             return input._type.k_cholesky_solve(input, input2, upper)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -608,7 +608,7 @@ def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
 
     """
     try:
-        if not active.special:
+        if upper.__class__ is bool and not active.special:
             return input._type.k_cholesky_inverse(input, upper)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -665,7 +665,7 @@ def _linalg_pinv__atol_rtol_float(
 def _linalg_pinv__default(input: Tensor, rcond: float, hermitian: bool = False) -> Tensor:
     """``linalg_pinv``; see :func:`linalg_pinv`."""
     try:
-        if not active.special:
+        if rcond.__class__ in (float, int) and hermitian.__class__ is bool and not active.special:
             return input._type.k_linalg_pinv(input, rcond, hermitian)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -730,7 +730,7 @@ def linalg_matrix_power(input: Tensor, n: int) -> Tensor:
 
     """
     try:
-        if not active.special:
+        if n.__class__ is int and not active.special:
             return input._type.k_linalg_matrix_power(input, n)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -776,7 +776,13 @@ def _linalg_matrix_norm__default(
     if keepdims is not None:
         keepdim = second_name(keepdim, keepdims, "linalg_matrix_norm", "keepdims")
     try:
-        if dtype is None and not active.special:
+        if (
+            ord.__class__ in (bool, int, float, complex)
+            and ints(dim)
+            and keepdim.__class__ is bool
+            and dtype is None
+            and not active.special
+        ):
             return input._type.k_linalg_matrix_norm(input, ord, tuple(dim), keepdim)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -799,7 +805,7 @@ def _linalg_matrix_norm__str_ord(
     if keepdims is not None:
         keepdim = second_name(keepdim, keepdims, "linalg_matrix_norm", "keepdims")
     try:
-        if dtype is None and not active.special:
+        if ord.__class__ is str and ints(dim) and keepdim.__class__ is bool and dtype is None and not active.special:
             return input._type.k_linalg_matrix_norm__str_ord(  # type: ignore[no-any-return]
                 input,
                 ord,
@@ -883,7 +889,13 @@ def _linalg_norm__default(
     if keepdims is not None:
         keepdim = second_name(keepdim, keepdims, "linalg_norm", "keepdims")
     try:
-        if dtype is None and not active.special:
+        if (
+            (ord is None or ord.__class__ in (bool, int, float, complex))
+            and (dim is None or dim.__class__ is int or ints(dim))
+            and keepdim.__class__ is bool
+            and dtype is None
+            and not active.special
+        ):
             return input._type.k_linalg_norm(  # type: ignore[no-any-return]
                 input,
                 ord,
@@ -911,7 +923,13 @@ def _linalg_norm__ord_str(
     if keepdims is not None:
         keepdim = second_name(keepdim, keepdims, "linalg_norm", "keepdims")
     try:
-        if dtype is None and not active.special:
+        if (
+            ord.__class__ is str
+            and (dim is None or dim.__class__ is int or ints(dim))
+            and keepdim.__class__ is bool
+            and dtype is None
+            and not active.special
+        ):
             return input._type.k_linalg_norm__ord_str(  # type: ignore[no-any-return]
                 input,
                 ord,
@@ -977,7 +995,7 @@ def linalg_norm(*args: Any, **kwargs: Any) -> Any:
 def _linalg_cond__default(input: Tensor, p: Number | None = None) -> Tensor:
     """``linalg_cond``; see :func:`linalg_cond`."""
     try:
-        if not active.special:
+        if (p is None or p.__class__ in (bool, int, float, complex)) and not active.special:
             return input._type.k_linalg_cond(input, p)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -987,7 +1005,7 @@ def _linalg_cond__default(input: Tensor, p: Number | None = None) -> Tensor:
 def _linalg_cond__p_str(input: Tensor, p: str) -> Tensor:
     """``linalg_cond.p_str``; see :func:`linalg_cond`."""
     try:
-        if not active.special:
+        if p.__class__ is str and not active.special:
             return input._type.k_linalg_cond__p_str(input, p)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -1051,7 +1069,12 @@ def linalg_lstsq(
 
     """
     try:
-        if b.__class__ is Tensor and (driver is None or driver.__class__ is str) and not active.special:
+        if (
+            b.__class__ is Tensor
+            and (rcond is None or rcond.__class__ in (float, int))
+            and (driver is None or driver.__class__ is str)
+            and not active.special
+        ):
             return input._type.k_linalg_lstsq(input, b, rcond, driver=driver)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass

@@ -38,7 +38,7 @@ from tensorplay_core.ops._generated_schemas_indexing import (
 )
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
-from tensorplay_core.ops.frontend import second_name
+from tensorplay_core.ops.frontend import ints, second_name
 from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import version_of
@@ -95,7 +95,7 @@ def index_backward(grad: Tensor, input_sizes: Sequence[int], indices: Sequence[T
     try:
         t = grad._type
         a = [None if x is None else x._array for x in indices if x is None or x._type is t.index_type]
-        if len(a) == len(indices) and not active.special:
+        if len(a) == len(indices) and ints(input_sizes) and not active.special:
             r = t.k_index_backward(grad._array, input_sizes, a)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -125,7 +125,7 @@ def select_backward(grad: Tensor, input_sizes: Sequence[int], dim: int, index: i
     """
     try:
         t = grad._type
-        if not active.special:
+        if ints(input_sizes) and dim.__class__ is int and index.__class__ is int and not active.special:
             r = t.k_select_backward(grad._array, input_sizes, dim, index)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -169,7 +169,14 @@ def slice_backward(
     """
     try:
         t = grad._type
-        if not active.special:
+        if (
+            ints(input_sizes)
+            and dim.__class__ is int
+            and (start is None or start.__class__ is int)
+            and (end is None or end.__class__ is int)
+            and step.__class__ is int
+            and not active.special
+        ):
             r = t.k_slice_backward(grad._array, input_sizes, dim, start, end, step)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -210,6 +217,7 @@ def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, a
         if (
             len([x for x in indices if x is None or x.__class__ is Tensor]) == len(indices)
             and values.__class__ is Tensor
+            and accumulate.__class__ is bool
             and not active.special
         ):
             return input._type.k_index_put(input, tuple(indices), values, accumulate)  # type: ignore[no-any-return]
@@ -231,7 +239,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
     """
     try:
-        if index.__class__ is Tensor and not active.special:
+        if index.__class__ is Tensor and dim.__class__ is int and not active.special:
             return input._type.k_index_select(input, dim, index)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -261,7 +269,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 def _masked_fill__Scalar(input: Tensor, mask: Tensor, value: Number) -> Tensor:
     """``masked_fill.Scalar``; see :func:`masked_fill`."""
     try:
-        if mask.__class__ is Tensor and not active.special:
+        if mask.__class__ is Tensor and value.__class__ in (bool, int, float, complex) and not active.special:
             return input._type.k_masked_fill__Scalar(input, mask, value)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -343,7 +351,7 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
     """
     try:
-        if index.__class__ is Tensor and not active.special:
+        if index.__class__ is Tensor and dim.__class__ is int and not active.special:
             return input._type.k_gather(input, dim, index)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -353,7 +361,7 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
 def _scatter__src(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """``scatter.src``; see :func:`scatter`."""
     try:
-        if index.__class__ is Tensor and src.__class__ is Tensor and not active.special:
+        if index.__class__ is Tensor and src.__class__ is Tensor and dim.__class__ is int and not active.special:
             return input._type.k_scatter__src(input, dim, index, src)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -363,7 +371,12 @@ def _scatter__src(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor
 def _scatter__value(input: Tensor, dim: int, index: Tensor, value: Number) -> Tensor:
     """``scatter.value``; see :func:`scatter`."""
     try:
-        if index.__class__ is Tensor and not active.special:
+        if (
+            index.__class__ is Tensor
+            and dim.__class__ is int
+            and value.__class__ in (bool, int, float, complex)
+            and not active.special
+        ):
             return input._type.k_scatter__value(input, dim, index, value)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -411,7 +424,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
     """
     try:
-        if index.__class__ is Tensor and src.__class__ is Tensor and not active.special:
+        if index.__class__ is Tensor and src.__class__ is Tensor and dim.__class__ is int and not active.special:
             return input._type.k_scatter_add(input, dim, index, src)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -484,7 +497,7 @@ def take_along_dim(
     if axis is not None:
         dim = second_name(dim, axis, "take_along_dim", "axis")
     try:
-        if indices.__class__ is Tensor and out is None and not active.special:
+        if indices.__class__ is Tensor and (dim is None or dim.__class__ is int) and out is None and not active.special:
             return input._type.k_take_along_dim(input, indices, dim)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -508,6 +521,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         if (
             index.__class__ is Tensor
             and source.__class__ is Tensor
+            and dim.__class__ is int
             and alpha.__class__ in (float, int)
             and not active.special
         ):
@@ -531,7 +545,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 
     """
     try:
-        if index.__class__ is Tensor and source.__class__ is Tensor and not active.special:
+        if index.__class__ is Tensor and source.__class__ is Tensor and dim.__class__ is int and not active.special:
             return input._type.k_index_copy(input, dim, index, source)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -541,7 +555,12 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 def _index_fill__int_Scalar(input: Tensor, dim: int, index: Tensor, value: Number) -> Tensor:
     """``index_fill.int_Scalar``; see :func:`index_fill`."""
     try:
-        if index.__class__ is Tensor and not active.special:
+        if (
+            index.__class__ is Tensor
+            and dim.__class__ is int
+            and value.__class__ in (bool, int, float, complex)
+            and not active.special
+        ):
             return input._type.k_index_fill__int_Scalar(input, dim, index, value)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -551,7 +570,7 @@ def _index_fill__int_Scalar(input: Tensor, dim: int, index: Tensor, value: Numbe
 def _index_fill__int_Tensor(input: Tensor, dim: int, index: Tensor, value: Tensor) -> Tensor:
     """``index_fill.int_Tensor``; see :func:`index_fill`."""
     try:
-        if index.__class__ is Tensor and value.__class__ is Tensor and not active.special:
+        if index.__class__ is Tensor and value.__class__ is Tensor and dim.__class__ is int and not active.special:
             return input._type.k_index_fill__int_Tensor(input, dim, index, value)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -608,7 +627,12 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 
     """
     try:
-        if index.__class__ is Tensor and source.__class__ is Tensor and not active.special:
+        if (
+            index.__class__ is Tensor
+            and source.__class__ is Tensor
+            and accumulate.__class__ is bool
+            and not active.special
+        ):
             return input._type.k_put(input, index, source, accumulate)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -645,7 +669,14 @@ def scatter_reduce(
     """
     try:
         t = input._type
-        if t is src._type and index._type is t.index_type and include_self.__class__ is bool and not active.special:
+        if (
+            t is src._type
+            and index._type is t.index_type
+            and dim.__class__ is int
+            and reduce.__class__ is str
+            and include_self.__class__ is bool
+            and not active.special
+        ):
             r = t.k_scatter_reduce__two(input._array, dim, index._array, src._array, reduce, include_self=include_self)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)

@@ -655,7 +655,7 @@ def tril(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
     """
     try:
         t = input._type
-        if out is None and not active.special:
+        if diagonal.__class__ is int and out is None and not active.special:
             r = t.k_tril(input._array, diagonal)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -699,7 +699,7 @@ def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
     """
     try:
         t = input._type
-        if out is None and not active.special:
+        if diagonal.__class__ is int and out is None and not active.special:
             r = t.k_triu(input._array, diagonal)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -761,7 +761,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 
     """
     try:
-        if not active.special:
+        if diagonal.__class__ is int and not active.special:
             return input._type.k_diag(input, diagonal)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -783,7 +783,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 
     """
     try:
-        if not active.special:
+        if offset.__class__ is int and dim1.__class__ is int and dim2.__class__ is int and not active.special:
             return input._type.k_diag_embed(input, offset, dim1, dim2)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -844,7 +844,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, axis: int | N
     if axis is not None:
         dim = second_name(dim, axis, "cross", "axis")
     try:
-        if other.__class__ is Tensor and not active.special:
+        if other.__class__ is Tensor and (dim is None or dim.__class__ is int) and not active.special:
             return input._type.k_cross(input, other, dim)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -867,7 +867,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08, 
     if axis is not None:
         dim = second_name(dim, axis, "cosine_similarity", "axis", 1)
     try:
-        if x2.__class__ is Tensor and not active.special:
+        if x2.__class__ is Tensor and dim.__class__ is int and eps.__class__ in (float, int) and not active.special:
             return x1._type.k_cosine_similarity(x1, x2, dim, eps)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -896,7 +896,13 @@ def pairwise_distance(
     if keepdims is not None:
         keepdim = second_name(keepdim, keepdims, "pairwise_distance", "keepdims")
     try:
-        if x2.__class__ is Tensor and not active.special:
+        if (
+            x2.__class__ is Tensor
+            and p.__class__ in (float, int)
+            and eps.__class__ in (float, int)
+            and keepdim.__class__ is bool
+            and not active.special
+        ):
             return x1._type.k_pairwise_distance(x1, x2, p, eps, keepdim)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -917,7 +923,12 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, *
     if axis is not None:
         dim = second_name(dim, axis, "normalize", "axis", 1)
     try:
-        if not active.special:
+        if (
+            p.__class__ in (float, int)
+            and dim.__class__ is int
+            and eps.__class__ in (float, int)
+            and not active.special
+        ):
             return input._type.k_normalize(input, p, dim, eps)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -938,7 +949,7 @@ def _cdist_backward(grad_output: Tensor, x1: Tensor, x2: Tensor, p: float, cdist
     """
     try:
         t = grad_output._type
-        if t is x1._type and t is x2._type and t is cdist._type and not active.special:
+        if t is x1._type and t is x2._type and t is cdist._type and p.__class__ in (float, int) and not active.special:
             r = t.k__cdist_backward(grad_output._array, x1._array, x2._array, p, cdist._array)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)

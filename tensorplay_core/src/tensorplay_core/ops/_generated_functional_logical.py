@@ -620,7 +620,13 @@ def isclose(
     if other.__class__ is not Tensor:
         other = scalar_like(input, other)
     try:
-        if other.__class__ is Tensor and not active.special:
+        if (
+            other.__class__ is Tensor
+            and rtol.__class__ in (float, int)
+            and atol.__class__ in (float, int)
+            and equal_nan.__class__ is bool
+            and not active.special
+        ):
             return input._type.k_isclose(input, other, rtol, atol, equal_nan)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass

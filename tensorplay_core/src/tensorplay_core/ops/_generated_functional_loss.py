@@ -57,7 +57,14 @@ def mse_loss(
 
     """
     try:
-        if target.__class__ is Tensor and (weight is None or weight.__class__ is Tensor) and not active.special:
+        if (
+            target.__class__ is Tensor
+            and (weight is None or weight.__class__ is Tensor)
+            and (size_average is None or size_average.__class__ is bool)
+            and (reduce is None or reduce.__class__ is bool)
+            and reduction.__class__ is str
+            and not active.special
+        ):
             return input._type.k_mse_loss(  # type: ignore[no-any-return]
                 input,
                 target,
@@ -93,7 +100,14 @@ def l1_loss(
 
     """
     try:
-        if target.__class__ is Tensor and (weight is None or weight.__class__ is Tensor) and not active.special:
+        if (
+            target.__class__ is Tensor
+            and (weight is None or weight.__class__ is Tensor)
+            and (size_average is None or size_average.__class__ is bool)
+            and (reduce is None or reduce.__class__ is bool)
+            and reduction.__class__ is str
+            and not active.special
+        ):
             return input._type.k_l1_loss(  # type: ignore[no-any-return]
                 input,
                 target,
@@ -128,7 +142,14 @@ def smooth_l1_loss(
 
     """
     try:
-        if target.__class__ is Tensor and not active.special:
+        if (
+            target.__class__ is Tensor
+            and (size_average is None or size_average.__class__ is bool)
+            and (reduce is None or reduce.__class__ is bool)
+            and reduction.__class__ is str
+            and beta.__class__ in (float, int)
+            and not active.special
+        ):
             return input._type.k_smooth_l1_loss(  # type: ignore[no-any-return]
                 input,
                 target,
@@ -161,7 +182,13 @@ def huber_loss(
 
     """
     try:
-        if target.__class__ is Tensor and (weight is None or weight.__class__ is Tensor) and not active.special:
+        if (
+            target.__class__ is Tensor
+            and (weight is None or weight.__class__ is Tensor)
+            and reduction.__class__ is str
+            and delta.__class__ in (float, int)
+            and not active.special
+        ):
             return input._type.k_huber_loss(input, target, reduction, delta, weight)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -191,7 +218,15 @@ def nll_loss(
 
     """
     try:
-        if target.__class__ is Tensor and (weight is None or weight.__class__ is Tensor) and not active.special:
+        if (
+            target.__class__ is Tensor
+            and (weight is None or weight.__class__ is Tensor)
+            and (size_average is None or size_average.__class__ is bool)
+            and ignore_index.__class__ is int
+            and (reduce is None or reduce.__class__ is bool)
+            and reduction.__class__ is str
+            and not active.special
+        ):
             return input._type.k_nll_loss(  # type: ignore[no-any-return]
                 input,
                 target,
@@ -228,7 +263,14 @@ def binary_cross_entropy(
 
     """
     try:
-        if target.__class__ is Tensor and (weight is None or weight.__class__ is Tensor) and not active.special:
+        if (
+            target.__class__ is Tensor
+            and (weight is None or weight.__class__ is Tensor)
+            and (size_average is None or size_average.__class__ is bool)
+            and (reduce is None or reduce.__class__ is bool)
+            and reduction.__class__ is str
+            and not active.special
+        ):
             return input._type.k_binary_cross_entropy(  # type: ignore[no-any-return]
                 input,
                 target,
@@ -272,6 +314,9 @@ def binary_cross_entropy_with_logits(
             target.__class__ is Tensor
             and (weight is None or weight.__class__ is Tensor)
             and (pos_weight is None or pos_weight.__class__ is Tensor)
+            and (size_average is None or size_average.__class__ is bool)
+            and (reduce is None or reduce.__class__ is bool)
+            and reduction.__class__ is str
             and not active.special
         ):
             return input._type.k_binary_cross_entropy_with_logits(  # type: ignore[no-any-return]
@@ -311,7 +356,14 @@ def kl_div(
 
     """
     try:
-        if target.__class__ is Tensor and not active.special:
+        if (
+            target.__class__ is Tensor
+            and (size_average is None or size_average.__class__ is bool)
+            and (reduce is None or reduce.__class__ is bool)
+            and reduction.__class__ is str
+            and log_target.__class__ is bool
+            and not active.special
+        ):
             return input._type.k_kl_div(  # type: ignore[no-any-return]
                 input,
                 target,
@@ -347,7 +399,14 @@ def gaussian_nll_loss(
 
     """
     try:
-        if target.__class__ is Tensor and var.__class__ is Tensor and not active.special:
+        if (
+            target.__class__ is Tensor
+            and var.__class__ is Tensor
+            and full.__class__ is bool
+            and eps.__class__ in (float, int)
+            and reduction.__class__ is str
+            and not active.special
+        ):
             return input._type.k_gaussian_nll_loss(  # type: ignore[no-any-return]
                 input,
                 target,
@@ -384,7 +443,16 @@ def poisson_nll_loss(
 
     """
     try:
-        if target.__class__ is Tensor and not active.special:
+        if (
+            target.__class__ is Tensor
+            and log_input.__class__ is bool
+            and full.__class__ is bool
+            and (size_average is None or size_average.__class__ is bool)
+            and eps.__class__ in (float, int)
+            and (reduce is None or reduce.__class__ is bool)
+            and reduction.__class__ is str
+            and not active.special
+        ):
             return input._type.k_poisson_nll_loss(  # type: ignore[no-any-return]
                 input,
                 target,
@@ -423,7 +491,14 @@ def hinge_embedding_loss(
 
     """
     try:
-        if target.__class__ is Tensor and not active.special:
+        if (
+            target.__class__ is Tensor
+            and margin.__class__ in (float, int)
+            and (size_average is None or size_average.__class__ is bool)
+            and (reduce is None or reduce.__class__ is bool)
+            and reduction.__class__ is str
+            and not active.special
+        ):
             return input._type.k_hinge_embedding_loss(  # type: ignore[no-any-return]
                 input,
                 target,
@@ -463,7 +538,15 @@ def margin_ranking_loss(
 
     """
     try:
-        if input2.__class__ is Tensor and target.__class__ is Tensor and not active.special:
+        if (
+            input2.__class__ is Tensor
+            and target.__class__ is Tensor
+            and margin.__class__ in (float, int)
+            and (size_average is None or size_average.__class__ is bool)
+            and (reduce is None or reduce.__class__ is bool)
+            and reduction.__class__ is str
+            and not active.special
+        ):
             return input1._type.k_margin_ranking_loss(  # type: ignore[no-any-return]
                 input1,
                 input2,
@@ -502,7 +585,15 @@ def cosine_embedding_loss(
 
     """
     try:
-        if input2.__class__ is Tensor and target.__class__ is Tensor and not active.special:
+        if (
+            input2.__class__ is Tensor
+            and target.__class__ is Tensor
+            and margin.__class__ in (float, int)
+            and (size_average is None or size_average.__class__ is bool)
+            and (reduce is None or reduce.__class__ is bool)
+            and reduction.__class__ is str
+            and not active.special
+        ):
             return input1._type.k_cosine_embedding_loss(  # type: ignore[no-any-return]
                 input1,
                 input2,
@@ -547,7 +638,18 @@ def triplet_margin_loss(
 
     """
     try:
-        if positive.__class__ is Tensor and negative.__class__ is Tensor and not active.special:
+        if (
+            positive.__class__ is Tensor
+            and negative.__class__ is Tensor
+            and margin.__class__ in (float, int)
+            and p.__class__ in (float, int)
+            and eps.__class__ in (float, int)
+            and swap.__class__ is bool
+            and (size_average is None or size_average.__class__ is bool)
+            and (reduce is None or reduce.__class__ is bool)
+            and reduction.__class__ is str
+            and not active.special
+        ):
             return anchor._type.k_triplet_margin_loss(  # type: ignore[no-any-return]
                 anchor,
                 positive,
@@ -585,7 +687,13 @@ def soft_margin_loss(
 
     """
     try:
-        if target.__class__ is Tensor and not active.special:
+        if (
+            target.__class__ is Tensor
+            and (size_average is None or size_average.__class__ is bool)
+            and (reduce is None or reduce.__class__ is bool)
+            and reduction.__class__ is str
+            and not active.special
+        ):
             return input._type.k_soft_margin_loss(  # type: ignore[no-any-return]
                 input,
                 target,
@@ -672,7 +780,12 @@ def _cross_entropy(input: Tensor, indices: Tensor, ignore_index: int, label_smoo
     """
     try:
         t = input._type
-        if indices._type is t.index_type and not active.special:
+        if (
+            indices._type is t.index_type
+            and ignore_index.__class__ is int
+            and label_smoothing.__class__ in (float, int)
+            and not active.special
+        ):
             r = t.k__cross_entropy(input._array, indices._array, ignore_index, label_smoothing)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -721,7 +834,13 @@ def _cross_entropy_backward(
     """
     try:
         t = grad_out._type
-        if t is input._type and indices._type is t.index_type and not active.special:
+        if (
+            t is input._type
+            and indices._type is t.index_type
+            and ignore_index.__class__ is int
+            and label_smoothing.__class__ in (float, int)
+            and not active.special
+        ):
             r = t.k__cross_entropy_backward(
                 grad_out._array,
                 input._array,

@@ -62,7 +62,7 @@ def softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """
     try:
         t = input._type
-        if dtype is None and not active.special:
+        if dim.__class__ is int and dtype is None and not active.special:
             r = t.k_softmax(input._array, dim)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -105,7 +105,7 @@ def log_softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tenso
     """
     try:
         t = input._type
-        if dtype is None and not active.special:
+        if dim.__class__ is int and dtype is None and not active.special:
             r = t.k_log_softmax(input._array, dim)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -158,7 +158,16 @@ def cross_entropy(
 
     """
     try:
-        if target.__class__ is Tensor and (weight is None or weight.__class__ is Tensor) and not active.special:
+        if (
+            target.__class__ is Tensor
+            and (weight is None or weight.__class__ is Tensor)
+            and (size_average is None or size_average.__class__ is bool)
+            and ignore_index.__class__ is int
+            and (reduce is None or reduce.__class__ is bool)
+            and reduction.__class__ is str
+            and label_smoothing.__class__ in (float, int)
+            and not active.special
+        ):
             return input._type.k_cross_entropy(  # type: ignore[no-any-return]
                 input,
                 target,
@@ -188,7 +197,7 @@ def softmin(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
 
     """
     try:
-        if dtype is None and not active.special:
+        if dim.__class__ is int and dtype is None and not active.special:
             return input._type.k_softmin(input, dim)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass

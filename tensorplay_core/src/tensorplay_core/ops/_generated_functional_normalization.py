@@ -19,6 +19,7 @@ from tensorplay_core.ops._generated_schemas_normalization import (
     _STANDARDIZE_BACKWARD,
 )
 from tensorplay_core.ops.call import call
+from tensorplay_core.ops.frontend import ints
 from tensorplay_core.tensor.tensor import Tensor
 
 
@@ -46,6 +47,8 @@ def layer_norm(
         if (
             (weight is None or weight.__class__ is Tensor)
             and (bias is None or bias.__class__ is Tensor)
+            and ints(normalized_shape)
+            and eps.__class__ in (float, int)
             and not active.special
         ):
             return input._type.k_layer_norm(  # type: ignore[no-any-return]
@@ -81,7 +84,12 @@ def rms_norm(
 
     """
     try:
-        if (weight is None or weight.__class__ is Tensor) and not active.special:
+        if (
+            (weight is None or weight.__class__ is Tensor)
+            and ints(normalized_shape)
+            and (eps is None or eps.__class__ in (float, int))
+            and not active.special
+        ):
             return input._type.k_rms_norm(input, tuple(normalized_shape), weight, eps)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -113,6 +121,8 @@ def group_norm(
         if (
             (weight is None or weight.__class__ is Tensor)
             and (bias is None or bias.__class__ is Tensor)
+            and num_groups.__class__ is int
+            and eps.__class__ in (float, int)
             and not active.special
         ):
             return input._type.k_group_norm(input, num_groups, weight, bias, eps)  # type: ignore[no-any-return]
@@ -152,6 +162,9 @@ def instance_norm(
             and (running_var is None or running_var.__class__ is Tensor)
             and (weight is None or weight.__class__ is Tensor)
             and (bias is None or bias.__class__ is Tensor)
+            and use_input_stats.__class__ is bool
+            and momentum.__class__ in (float, int)
+            and eps.__class__ in (float, int)
             and not active.special
         ):
             return input._type.k_instance_norm(  # type: ignore[no-any-return]
@@ -207,6 +220,9 @@ def batch_norm(
             and (running_var is None or running_var.__class__ is Tensor)
             and (weight is None or weight.__class__ is Tensor)
             and (bias is None or bias.__class__ is Tensor)
+            and training.__class__ is bool
+            and momentum.__class__ in (float, int)
+            and eps.__class__ in (float, int)
             and not active.special
         ):
             return input._type.k_batch_norm(  # type: ignore[no-any-return]
@@ -254,7 +270,13 @@ def _standardize(
     """
     try:
         t = input._type
-        if (weight is None or t is weight._type) and (bias is None or t is bias._type) and not active.special:
+        if (
+            (weight is None or t is weight._type)
+            and (bias is None or t is bias._type)
+            and ints(dim)
+            and eps.__class__ in (float, int)
+            and not active.special
+        ):
             y = t.k__standardize(
                 input._array,
                 None if weight is None else weight._array,
@@ -308,6 +330,9 @@ def _standardize_backward(
             and t is mean._type
             and t is var._type
             and (weight is None or t is weight._type)
+            and ints(dim)
+            and ints(affine)
+            and eps.__class__ in (float, int)
             and not active.special
         ):
             y = t.k__standardize_backward(

@@ -21,6 +21,7 @@ from tensorplay_core.ops._generated_schemas_padding import (
 )
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
+from tensorplay_core.ops.frontend import ints
 from tensorplay_core.tensor.tensor import Tensor
 
 
@@ -43,7 +44,7 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Number = 0) -> Ten
     """
     try:
         t = input._type
-        if not active.special:
+        if ints(pad) and value.__class__ in (bool, int, float, complex) and not active.special:
             r = t.k_constant_pad_nd(input._array, pad, value)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -89,7 +90,12 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
 
     """
     try:
-        if not active.special:
+        if (
+            ints(pad)
+            and mode.__class__ is str
+            and (value is None or value.__class__ in (float, int))
+            and not active.special
+        ):
             return input._type.k_pad(input, tuple(pad), mode, value)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -123,7 +129,13 @@ def im2col(
     """
     try:
         t = input._type
-        if not active.special:
+        if (
+            (kernel_size.__class__ is int or ints(kernel_size))
+            and (dilation.__class__ is int or ints(dilation))
+            and (padding.__class__ is int or ints(padding))
+            and (stride.__class__ is int or ints(stride))
+            and not active.special
+        ):
             r = t.k_im2col(input._array, kernel_size, dilation, padding, stride)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -178,7 +190,14 @@ def col2im(
     """
     try:
         t = input._type
-        if not active.special:
+        if (
+            (output_size.__class__ is int or ints(output_size))
+            and (kernel_size.__class__ is int or ints(kernel_size))
+            and (dilation.__class__ is int or ints(dilation))
+            and (padding.__class__ is int or ints(padding))
+            and (stride.__class__ is int or ints(stride))
+            and not active.special
+        ):
             r = t.k_col2im(input._array, output_size, kernel_size, dilation, padding, stride)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -223,7 +242,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
     """
     try:
-        if not active.special:
+        if upscale_factor.__class__ is int and not active.special:
             return input._type.k_pixel_shuffle(input, upscale_factor)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -242,7 +261,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
     """
     try:
-        if not active.special:
+        if downscale_factor.__class__ is int and not active.special:
             return input._type.k_pixel_unshuffle(input, downscale_factor)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -274,7 +293,14 @@ def interpolate(
 
     """
     try:
-        if not active.special:
+        if (
+            (size is None or size.__class__ is int or ints(size))
+            and mode.__class__ is str
+            and (align_corners is None or align_corners.__class__ is bool)
+            and (recompute_scale_factor is None or recompute_scale_factor.__class__ is bool)
+            and antialias.__class__ is bool
+            and not active.special
+        ):
             return input._type.k_interpolate(  # type: ignore[no-any-return]
                 input,
                 size if size is None or size.__class__ is int else tuple(size),

@@ -29,6 +29,7 @@ from tensorplay_core.ops._generated_schemas_pooling import (
     MAX_POOL3D_WITH_INDICES,
 )
 from tensorplay_core.ops.call import call
+from tensorplay_core.ops.frontend import ints
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import version_of
 
@@ -55,7 +56,14 @@ def max_pool1d(
 
     """
     try:
-        if not active.special:
+        if (
+            (kernel_size.__class__ is int or ints(kernel_size))
+            and (stride.__class__ is int or ints(stride))
+            and (padding.__class__ is int or ints(padding))
+            and (dilation.__class__ is int or ints(dilation))
+            and ceil_mode.__class__ is bool
+            and not active.special
+        ):
             return input._type.k_max_pool1d(  # type: ignore[no-any-return]
                 input,
                 kernel_size if kernel_size.__class__ is int else tuple(kernel_size),
@@ -90,7 +98,14 @@ def max_pool1d_with_indices(
 
     """
     try:
-        if not active.special:
+        if (
+            (kernel_size.__class__ is int or ints(kernel_size))
+            and (stride.__class__ is int or ints(stride))
+            and (padding.__class__ is int or ints(padding))
+            and (dilation.__class__ is int or ints(dilation))
+            and ceil_mode.__class__ is bool
+            and not active.special
+        ):
             return input._type.k_max_pool1d_with_indices(  # type: ignore[no-any-return]
                 input,
                 kernel_size if kernel_size.__class__ is int else tuple(kernel_size),
@@ -133,7 +148,14 @@ def max_pool2d(
     """
     try:
         t = input._type
-        if not active.special:
+        if (
+            (kernel_size.__class__ is int or ints(kernel_size))
+            and (stride.__class__ is int or ints(stride))
+            and (padding.__class__ is int or ints(padding))
+            and (dilation.__class__ is int or ints(dilation))
+            and ceil_mode.__class__ is bool
+            and not active.special
+        ):
             r = t.k_max_pool2d(input._array, kernel_size, stride, padding, dilation, ceil_mode)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -192,7 +214,14 @@ def max_pool2d_with_indices(
     """
     try:
         t = input._type
-        if not active.special:
+        if (
+            (kernel_size.__class__ is int or ints(kernel_size))
+            and (stride.__class__ is int or ints(stride))
+            and (padding.__class__ is int or ints(padding))
+            and (dilation.__class__ is int or ints(dilation))
+            and ceil_mode.__class__ is bool
+            and not active.special
+        ):
             y = t.k_max_pool2d_with_indices(input._array, kernel_size, stride, padding, dilation, ceil_mode)
             if input._edge is not None and (not active.grad_off or STATE.get().grad):
                 MAX_POOL2D_WITH_INDICES.node.record(
@@ -236,7 +265,15 @@ def max_pool2d_backward(
     """
     try:
         t = grad_output._type
-        if t is input._type and not active.special:
+        if (
+            t is input._type
+            and (kernel_size.__class__ is int or ints(kernel_size))
+            and (stride.__class__ is int or ints(stride))
+            and (padding.__class__ is int or ints(padding))
+            and (dilation.__class__ is int or ints(dilation))
+            and ceil_mode.__class__ is bool
+            and not active.special
+        ):
             r = t.k_max_pool2d_backward(
                 grad_output._array,
                 input._array,
@@ -306,7 +343,14 @@ def max_pool3d(
     """
     try:
         t = input._type
-        if not active.special:
+        if (
+            (kernel_size.__class__ is int or ints(kernel_size))
+            and (stride.__class__ is int or ints(stride))
+            and (padding.__class__ is int or ints(padding))
+            and (dilation.__class__ is int or ints(dilation))
+            and ceil_mode.__class__ is bool
+            and not active.special
+        ):
             r = t.k_max_pool3d(input._array, kernel_size, stride, padding, dilation, ceil_mode)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -364,7 +408,14 @@ def max_pool3d_with_indices(
     """
     try:
         t = input._type
-        if not active.special:
+        if (
+            (kernel_size.__class__ is int or ints(kernel_size))
+            and (stride.__class__ is int or ints(stride))
+            and (padding.__class__ is int or ints(padding))
+            and (dilation.__class__ is int or ints(dilation))
+            and ceil_mode.__class__ is bool
+            and not active.special
+        ):
             y = t.k_max_pool3d_with_indices(input._array, kernel_size, stride, padding, dilation, ceil_mode)
             if input._edge is not None and (not active.grad_off or STATE.get().grad):
                 MAX_POOL3D_WITH_INDICES.node.record(
@@ -408,7 +459,15 @@ def max_pool3d_backward(
     """
     try:
         t = grad_output._type
-        if t is input._type and not active.special:
+        if (
+            t is input._type
+            and (kernel_size.__class__ is int or ints(kernel_size))
+            and (stride.__class__ is int or ints(stride))
+            and (padding.__class__ is int or ints(padding))
+            and (dilation.__class__ is int or ints(dilation))
+            and ceil_mode.__class__ is bool
+            and not active.special
+        ):
             r = t.k_max_pool3d_backward(
                 grad_output._array,
                 input._array,
@@ -473,7 +532,14 @@ def avg_pool1d(
 
     """
     try:
-        if not active.special:
+        if (
+            (kernel_size.__class__ is int or ints(kernel_size))
+            and (stride.__class__ is int or ints(stride))
+            and (padding.__class__ is int or ints(padding))
+            and ceil_mode.__class__ is bool
+            and count_include_pad.__class__ is bool
+            and not active.special
+        ):
             return input._type.k_avg_pool1d(  # type: ignore[no-any-return]
                 input,
                 kernel_size if kernel_size.__class__ is int else tuple(kernel_size),
@@ -520,7 +586,15 @@ def avg_pool2d(
     """
     try:
         t = input._type
-        if not active.special:
+        if (
+            (kernel_size.__class__ is int or ints(kernel_size))
+            and (stride.__class__ is int or ints(stride))
+            and (padding.__class__ is int or ints(padding))
+            and ceil_mode.__class__ is bool
+            and count_include_pad.__class__ is bool
+            and (divisor_override is None or divisor_override.__class__ is int)
+            and not active.special
+        ):
             r = t.k_avg_pool2d(
                 input._array,
                 kernel_size,
@@ -590,7 +664,16 @@ def avg_pool2d_backward(
     """
     try:
         t = grad_output._type
-        if t is input._type and not active.special:
+        if (
+            t is input._type
+            and (kernel_size.__class__ is int or ints(kernel_size))
+            and (stride.__class__ is int or ints(stride))
+            and (padding.__class__ is int or ints(padding))
+            and ceil_mode.__class__ is bool
+            and count_include_pad.__class__ is bool
+            and (divisor_override is None or divisor_override.__class__ is int)
+            and not active.special
+        ):
             r = t.k_avg_pool2d_backward(
                 grad_output._array,
                 input._array,
@@ -668,7 +751,15 @@ def avg_pool3d(
     """
     try:
         t = input._type
-        if not active.special:
+        if (
+            (kernel_size.__class__ is int or ints(kernel_size))
+            and (stride.__class__ is int or ints(stride))
+            and (padding.__class__ is int or ints(padding))
+            and ceil_mode.__class__ is bool
+            and count_include_pad.__class__ is bool
+            and (divisor_override is None or divisor_override.__class__ is int)
+            and not active.special
+        ):
             r = t.k_avg_pool3d(
                 input._array,
                 kernel_size,
@@ -738,7 +829,16 @@ def avg_pool3d_backward(
     """
     try:
         t = grad_output._type
-        if t is input._type and not active.special:
+        if (
+            t is input._type
+            and (kernel_size.__class__ is int or ints(kernel_size))
+            and (stride.__class__ is int or ints(stride))
+            and (padding.__class__ is int or ints(padding))
+            and ceil_mode.__class__ is bool
+            and count_include_pad.__class__ is bool
+            and (divisor_override is None or divisor_override.__class__ is int)
+            and not active.special
+        ):
             r = t.k_avg_pool3d_backward(
                 grad_output._array,
                 input._array,
@@ -801,7 +901,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: int | Sequence[int]) -> Tens
 
     """
     try:
-        if not active.special:
+        if (output_size.__class__ is int or ints(output_size)) and not active.special:
             return input._type.k_adaptive_avg_pool1d(  # type: ignore[no-any-return]
                 input,
                 output_size if output_size.__class__ is int else tuple(output_size),
@@ -825,7 +925,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int]) -> Tens
 
     """
     try:
-        if not active.special:
+        if (output_size.__class__ is int or ints(output_size)) and not active.special:
             return input._type.k_adaptive_avg_pool2d(  # type: ignore[no-any-return]
                 input,
                 output_size if output_size.__class__ is int else tuple(output_size),
@@ -849,7 +949,7 @@ def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int]) -> Tens
 
     """
     try:
-        if not active.special:
+        if (output_size.__class__ is int or ints(output_size)) and not active.special:
             return input._type.k_adaptive_avg_pool3d(  # type: ignore[no-any-return]
                 input,
                 output_size if output_size.__class__ is int else tuple(output_size),

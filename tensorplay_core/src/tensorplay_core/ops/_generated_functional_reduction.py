@@ -34,7 +34,7 @@ from tensorplay_core.ops._generated_schemas_reduction import (
     SUM,
 )
 from tensorplay_core.ops.call import call
-from tensorplay_core.ops.frontend import second_name
+from tensorplay_core.ops.frontend import ints, second_name
 from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import version_of
@@ -77,7 +77,13 @@ def sum(
         keepdim = second_name(keepdim, keepdims, "sum", "keepdims")
     try:
         t = input._type
-        if dtype is None and out is None and not active.special:
+        if (
+            (dim is None or dim.__class__ is int or ints(dim))
+            and keepdim.__class__ is bool
+            and dtype is None
+            and out is None
+            and not active.special
+        ):
             r = t.k_sum(input._array, dim, keepdim)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -132,7 +138,13 @@ def mean(
         keepdim = second_name(keepdim, keepdims, "mean", "keepdims")
     try:
         t = input._type
-        if dtype is None and out is None and not active.special:
+        if (
+            (dim is None or dim.__class__ is int or ints(dim))
+            and keepdim.__class__ is bool
+            and dtype is None
+            and out is None
+            and not active.special
+        ):
             r = t.k_mean(input._array, dim, keepdim)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -198,7 +210,7 @@ def _max__dim(input: Tensor, dim: int, keepdim: bool = False, *, keepdims: bool 
         keepdim = second_name(keepdim, keepdims, "max", "keepdims")
     try:
         t = input._type
-        if not active.special:
+        if dim.__class__ is int and keepdim.__class__ is bool and not active.special:
             y = t.k_max__dim(input._array, dim, keepdim)
             if input._edge is not None and (not active.grad_off or STATE.get().grad):
                 MAX_DIM.node.record(y, input, dim, keepdim)
@@ -282,7 +294,7 @@ def argmax(
         keepdim = second_name(keepdim, keepdims, "argmax", "keepdims")
     try:
         t = input._type
-        if not active.special:
+        if (dim is None or dim.__class__ is int) and keepdim.__class__ is bool and not active.special:
             r = t.k_argmax(input._array, dim, keepdim)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -339,7 +351,7 @@ def _min__dim(input: Tensor, dim: int, keepdim: bool = False, *, keepdims: bool 
         keepdim = second_name(keepdim, keepdims, "min", "keepdims")
     try:
         t = input._type
-        if not active.special:
+        if dim.__class__ is int and keepdim.__class__ is bool and not active.special:
             y = t.k_min__dim(input._array, dim, keepdim)
             if input._edge is not None and (not active.grad_off or STATE.get().grad):
                 MIN_DIM.node.record(y, input, dim, keepdim)
@@ -423,7 +435,7 @@ def argmin(
         keepdim = second_name(keepdim, keepdims, "argmin", "keepdims")
     try:
         t = input._type
-        if not active.special:
+        if (dim is None or dim.__class__ is int) and keepdim.__class__ is bool and not active.special:
             r = t.k_argmin(input._array, dim, keepdim)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -468,7 +480,7 @@ def amax(
         keepdim = second_name(keepdim, keepdims, "amax", "keepdims")
     try:
         t = input._type
-        if out is None and not active.special:
+        if (dim.__class__ is int or ints(dim)) and keepdim.__class__ is bool and out is None and not active.special:
             r = t.k_amax(input._array, dim, keepdim)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -528,7 +540,7 @@ def amin(
         keepdim = second_name(keepdim, keepdims, "amin", "keepdims")
     try:
         t = input._type
-        if out is None and not active.special:
+        if (dim.__class__ is int or ints(dim)) and keepdim.__class__ is bool and out is None and not active.special:
             r = t.k_amin(input._array, dim, keepdim)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -612,7 +624,13 @@ def prod(
         keepdim = second_name(keepdim, keepdims, "prod", "keepdims")
     try:
         t = input._type
-        if dtype is None and out is None and not active.special:
+        if (
+            (dim is None or dim.__class__ is int or ints(dim))
+            and keepdim.__class__ is bool
+            and dtype is None
+            and out is None
+            and not active.special
+        ):
             r = t.k_prod(input._array, dim, keepdim)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -671,7 +689,12 @@ def any(
         keepdim = second_name(keepdim, keepdims, "any", "keepdims")
     try:
         t = input._type
-        if out is None and not active.special:
+        if (
+            (dim is None or dim.__class__ is int or ints(dim))
+            and keepdim.__class__ is bool
+            and out is None
+            and not active.special
+        ):
             r = t.k_any(input._array, dim, keepdim)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -715,7 +738,12 @@ def all(
         keepdim = second_name(keepdim, keepdims, "all", "keepdims")
     try:
         t = input._type
-        if out is None and not active.special:
+        if (
+            (dim is None or dim.__class__ is int or ints(dim))
+            and keepdim.__class__ is bool
+            and out is None
+            and not active.special
+        ):
             r = t.k_all(input._array, dim, keepdim)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -754,7 +782,7 @@ def count_nonzero(
         dim = second_name(dim, axis, "count_nonzero", "axis")
     try:
         t = input._type
-        if not active.special:
+        if (dim is None or dim.__class__ is int or ints(dim)) and not active.special:
             r = t.k_count_nonzero(input._array, dim)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -802,7 +830,13 @@ def nansum(
         keepdim = second_name(keepdim, keepdims, "nansum", "keepdims")
     try:
         t = input._type
-        if dtype is None and out is None and not active.special:
+        if (
+            (dim is None or dim.__class__ is int or ints(dim))
+            and keepdim.__class__ is bool
+            and dtype is None
+            and out is None
+            and not active.special
+        ):
             r = t.k_nansum(input._array, dim, keepdim)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -856,7 +890,12 @@ def nanmean(
     if keepdims is not None:
         keepdim = second_name(keepdim, keepdims, "nanmean", "keepdims")
     try:
-        if dtype is None and not active.special:
+        if (
+            (dim is None or dim.__class__ is int or ints(dim))
+            and keepdim.__class__ is bool
+            and dtype is None
+            and not active.special
+        ):
             return input._type.k_nanmean(  # type: ignore[no-any-return]
                 input,
                 dim if dim is None or dim.__class__ is int else tuple(dim),
@@ -894,7 +933,7 @@ def logsumexp(
         keepdim = second_name(keepdim, keepdims, "logsumexp", "keepdims")
     try:
         t = input._type
-        if out is None and not active.special:
+        if (dim.__class__ is int or ints(dim)) and keepdim.__class__ is bool and out is None and not active.special:
             r = t.k_logsumexp(input._array, dim, keepdim)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)

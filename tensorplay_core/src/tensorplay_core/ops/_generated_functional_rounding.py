@@ -699,7 +699,13 @@ def nan_to_num(
     """
     try:
         t = input._type
-        if out is None and not active.special:
+        if (
+            (nan is None or nan.__class__ in (float, int))
+            and (posinf is None or posinf.__class__ in (float, int))
+            and (neginf is None or neginf.__class__ in (float, int))
+            and out is None
+            and not active.special
+        ):
             r = t.k_nan_to_num(input._array, nan, posinf, neginf)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)

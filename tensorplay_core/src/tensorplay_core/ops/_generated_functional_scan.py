@@ -41,7 +41,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None, out: Tensor |
     """
     try:
         t = input._type
-        if dtype is None and out is None and not active.special:
+        if dim.__class__ is int and dtype is None and out is None and not active.special:
             r = t.k_cumsum(input._array, dim)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -85,7 +85,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None, out: Tensor 
     """
     try:
         t = input._type
-        if dtype is None and out is None and not active.special:
+        if dim.__class__ is int and dtype is None and out is None and not active.special:
             r = t.k_cumprod(input._array, dim)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -129,7 +129,7 @@ def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tenso
     """
     try:
         t = input._type
-        if out is None and not active.special:
+        if dim.__class__ is int and out is None and not active.special:
             r = t.k_logcumsumexp(input._array, dim)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -177,7 +177,7 @@ def cummax(input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """
     try:
         t = input._type
-        if not active.special:
+        if dim.__class__ is int and not active.special:
             y = t.k_cummax(input._array, dim)
             if input._edge is not None and (not active.grad_off or STATE.get().grad):
                 CUMMAX.node.record(y, input, dim)
@@ -205,7 +205,7 @@ def cummin(input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """
     try:
         t = input._type
-        if not active.special:
+        if dim.__class__ is int and not active.special:
             y = t.k_cummin(input._array, dim)
             if input._edge is not None and (not active.grad_off or STATE.get().grad):
                 CUMMIN.node.record(y, input, dim)
@@ -245,6 +245,8 @@ def diff(
         if (
             (prepend is None or prepend.__class__ is Tensor)
             and (append is None or append.__class__ is Tensor)
+            and n.__class__ is int
+            and dim.__class__ is int
             and not active.special
         ):
             return input._type.k_diff(input, n, dim, prepend, append)  # type: ignore[no-any-return]

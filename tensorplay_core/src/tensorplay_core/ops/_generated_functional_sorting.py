@@ -45,7 +45,7 @@ def _sort__default(
         dim = second_name(dim, axis, "sort", "axis", -1)
     try:
         t = input._type
-        if not active.special:
+        if dim.__class__ is int and descending.__class__ is bool and not active.special:
             y = t.k_sort(input._array, dim, descending)
             if input._edge is not None and (not active.grad_off or STATE.get().grad):
                 SORT.node.record(y, input, dim, descending)
@@ -64,7 +64,12 @@ def _sort__stable(
 ) -> tuple[Tensor, Tensor]:
     """``sort.stable``; see :func:`sort`."""
     try:
-        if stable.__class__ is bool and dim.__class__ is int and descending.__class__ is bool and not active.special:
+        if (
+            (stable is None or stable.__class__ is bool)
+            and dim.__class__ is int
+            and descending.__class__ is bool
+            and not active.special
+        ):
             return input._type.k_sort__stable(  # type: ignore[no-any-return]
                 input,
                 stable=stable,
@@ -121,7 +126,7 @@ def _argsort__default(input: Tensor, dim: int = -1, descending: bool = False, *,
     if axis is not None:
         dim = second_name(dim, axis, "argsort", "axis", -1)
     try:
-        if not active.special:
+        if dim.__class__ is int and descending.__class__ is bool and not active.special:
             return input._type.k_argsort(input, dim, descending)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -222,7 +227,13 @@ def topk(
         dim = second_name(dim, axis, "topk", "axis", -1)
     try:
         t = input._type
-        if not active.special:
+        if (
+            k.__class__ is int
+            and dim.__class__ is int
+            and largest.__class__ is bool
+            and sorted.__class__ is bool
+            and not active.special
+        ):
             y = t.k_topk(input._array, k, dim, largest, sorted)
             if input._edge is not None and (not active.grad_off or STATE.get().grad):
                 TOPK.node.record(y, input, k, dim, largest, sorted)
@@ -257,7 +268,7 @@ def kthvalue(
     if keepdims is not None:
         keepdim = second_name(keepdim, keepdims, "kthvalue", "keepdims")
     try:
-        if not active.special:
+        if k.__class__ is int and dim.__class__ is int and keepdim.__class__ is bool and not active.special:
             return input._type.k_kthvalue(input, k, dim, keepdim)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -448,7 +459,12 @@ def _unique2(
 
     """
     try:
-        if not active.special:
+        if (
+            sorted.__class__ is bool
+            and return_inverse.__class__ is bool
+            and return_counts.__class__ is bool
+            and not active.special
+        ):
             return input._type.k__unique2(input, sorted, return_inverse, return_counts)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -478,7 +494,13 @@ def unique_dim(
 
     """
     try:
-        if not active.special:
+        if (
+            dim.__class__ is int
+            and sorted.__class__ is bool
+            and return_inverse.__class__ is bool
+            and return_counts.__class__ is bool
+            and not active.special
+        ):
             return input._type.k_unique_dim(  # type: ignore[no-any-return]
                 input,
                 dim,
@@ -512,7 +534,12 @@ def unique_dim_consecutive(
 
     """
     try:
-        if not active.special:
+        if (
+            dim.__class__ is int
+            and return_inverse.__class__ is bool
+            and return_counts.__class__ is bool
+            and not active.special
+        ):
             return input._type.k_unique_dim_consecutive(  # type: ignore[no-any-return]
                 input,
                 dim,

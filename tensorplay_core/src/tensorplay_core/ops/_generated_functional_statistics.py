@@ -35,7 +35,7 @@ from tensorplay_core.ops._generated_schemas_statistics import (
 )
 from tensorplay_core.ops.annotations import Number
 from tensorplay_core.ops.call import call
-from tensorplay_core.ops.frontend import second_name
+from tensorplay_core.ops.frontend import ints, second_name
 from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import version_of
@@ -56,7 +56,8 @@ def _var__correction(
     try:
         t = input._type
         if (
-            (correction is None or correction.__class__ in (float, int) and t is t.float_type)
+            (dim is None or dim.__class__ is int or ints(dim))
+            and (correction is None or correction.__class__ in (float, int) and t is t.float_type)
             and keepdim.__class__ is bool
             and not active.special
         ):
@@ -95,7 +96,7 @@ def _var__correction(
 def _var__default(input: Tensor, unbiased: bool = True) -> Tensor:
     """``var``; see :func:`var`."""
     try:
-        if not active.special:
+        if unbiased.__class__ is bool and not active.special:
             return input._type.k_var(input, unbiased)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -114,7 +115,12 @@ def _var__dim(
     if keepdims is not None:
         keepdim = second_name(keepdim, keepdims, "var", "keepdims")
     try:
-        if not active.special:
+        if (
+            (dim is None or dim.__class__ is int or ints(dim))
+            and unbiased.__class__ is bool
+            and keepdim.__class__ is bool
+            and not active.special
+        ):
             return input._type.k_var__dim(  # type: ignore[no-any-return]
                 input,
                 dim if dim is None or dim.__class__ is int else tuple(dim),
@@ -196,7 +202,8 @@ def _std__correction(
     try:
         t = input._type
         if (
-            (correction is None or correction.__class__ in (float, int) and t is t.float_type)
+            (dim is None or dim.__class__ is int or ints(dim))
+            and (correction is None or correction.__class__ in (float, int) and t is t.float_type)
             and keepdim.__class__ is bool
             and not active.special
         ):
@@ -237,7 +244,7 @@ def _std__correction(
 def _std__default(input: Tensor, unbiased: bool = True) -> Tensor:
     """``std``; see :func:`std`."""
     try:
-        if not active.special:
+        if unbiased.__class__ is bool and not active.special:
             return input._type.k_std(input, unbiased)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -256,7 +263,12 @@ def _std__dim(
     if keepdims is not None:
         keepdim = second_name(keepdim, keepdims, "std", "keepdims")
     try:
-        if not active.special:
+        if (
+            (dim is None or dim.__class__ is int or ints(dim))
+            and unbiased.__class__ is bool
+            and keepdim.__class__ is bool
+            and not active.special
+        ):
             return input._type.k_std__dim(  # type: ignore[no-any-return]
                 input,
                 dim if dim is None or dim.__class__ is int else tuple(dim),
@@ -331,7 +343,8 @@ def _var_mean__correction(
         dim = second_name(dim, axis, "var_mean", "axis")
     try:
         if (
-            (correction is None or correction.__class__ in (float, int))
+            (dim is None or dim.__class__ is int or ints(dim))
+            and (correction is None or correction.__class__ in (float, int))
             and keepdim.__class__ is bool
             and not active.special
         ):
@@ -351,7 +364,7 @@ def _var_mean__correction(
 def _var_mean__default(input: Tensor, unbiased: bool = True) -> tuple[Tensor, Tensor]:
     """``var_mean``; see :func:`var_mean`."""
     try:
-        if not active.special:
+        if unbiased.__class__ is bool and not active.special:
             return input._type.k_var_mean(input, unbiased)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -370,7 +383,12 @@ def _var_mean__dim(
     if keepdims is not None:
         keepdim = second_name(keepdim, keepdims, "var_mean", "keepdims")
     try:
-        if not active.special:
+        if (
+            (dim is None or dim.__class__ is int or ints(dim))
+            and unbiased.__class__ is bool
+            and keepdim.__class__ is bool
+            and not active.special
+        ):
             return input._type.k_var_mean__dim(  # type: ignore[no-any-return]
                 input,
                 dim if dim is None or dim.__class__ is int else tuple(dim),
@@ -452,7 +470,8 @@ def _std_mean__correction(
         dim = second_name(dim, axis, "std_mean", "axis")
     try:
         if (
-            (correction is None or correction.__class__ in (float, int))
+            (dim is None or dim.__class__ is int or ints(dim))
+            and (correction is None or correction.__class__ in (float, int))
             and keepdim.__class__ is bool
             and not active.special
         ):
@@ -472,7 +491,7 @@ def _std_mean__correction(
 def _std_mean__default(input: Tensor, unbiased: bool = True) -> tuple[Tensor, Tensor]:
     """``std_mean``; see :func:`std_mean`."""
     try:
-        if not active.special:
+        if unbiased.__class__ is bool and not active.special:
             return input._type.k_std_mean(input, unbiased)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -491,7 +510,12 @@ def _std_mean__dim(
     if keepdims is not None:
         keepdim = second_name(keepdim, keepdims, "std_mean", "keepdims")
     try:
-        if not active.special:
+        if (
+            (dim is None or dim.__class__ is int or ints(dim))
+            and unbiased.__class__ is bool
+            and keepdim.__class__ is bool
+            and not active.special
+        ):
             return input._type.k_std_mean__dim(  # type: ignore[no-any-return]
                 input,
                 dim if dim is None or dim.__class__ is int else tuple(dim),
@@ -576,7 +600,12 @@ def _norm__default(
         keepdim = second_name(keepdim, keepdims, "norm", "keepdims")
     try:
         t = input._type
-        if not active.special:
+        if (
+            (p is None or p.__class__ in (bool, int, float, complex))
+            and (dim is None or dim.__class__ is int or ints(dim))
+            and keepdim.__class__ is bool
+            and not active.special
+        ):
             r = t.k_norm(input._array, p, dim, keepdim)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -643,7 +672,13 @@ def _norm__str(
     if keepdims is not None:
         keepdim = second_name(keepdim, keepdims, "norm", "keepdims")
     try:
-        if dtype is None and not active.special:
+        if (
+            p.__class__ is str
+            and (dim is None or dim.__class__ is int or ints(dim))
+            and keepdim.__class__ is bool
+            and dtype is None
+            and not active.special
+        ):
             return input._type.k_norm__str(  # type: ignore[no-any-return]
                 input,
                 p,
@@ -749,7 +784,13 @@ def linalg_vector_norm(
     if keepdims is not None:
         keepdim = second_name(keepdim, keepdims, "linalg_vector_norm", "keepdims")
     try:
-        if dtype is None and not active.special:
+        if (
+            ord.__class__ in (bool, int, float, complex)
+            and (dim is None or dim.__class__ is int or ints(dim))
+            and keepdim.__class__ is bool
+            and dtype is None
+            and not active.special
+        ):
             return input._type.k_linalg_vector_norm(  # type: ignore[no-any-return]
                 input,
                 ord,
@@ -806,7 +847,7 @@ def _median__dim(
     if keepdims is not None:
         keepdim = second_name(keepdim, keepdims, "median", "keepdims")
     try:
-        if not active.special:
+        if dim.__class__ is int and keepdim.__class__ is bool and not active.special:
             return input._type.k_median__dim(input, dim, keepdim)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -867,7 +908,13 @@ def _quantile__default(
     if keepdims is not None:
         keepdim = second_name(keepdim, keepdims, "quantile", "keepdims")
     try:
-        if q.__class__ is Tensor and interpolation.__class__ is str and not active.special:
+        if (
+            q.__class__ is Tensor
+            and (dim is None or dim.__class__ is int)
+            and keepdim.__class__ is bool
+            and interpolation.__class__ is str
+            and not active.special
+        ):
             return input._type.k_quantile(  # type: ignore[no-any-return]
                 input,
                 q,
@@ -896,7 +943,13 @@ def _quantile__scalar(
     if keepdims is not None:
         keepdim = second_name(keepdim, keepdims, "quantile", "keepdims")
     try:
-        if interpolation.__class__ is str and not active.special:
+        if (
+            q.__class__ in (float, int)
+            and (dim is None or dim.__class__ is int)
+            and keepdim.__class__ is bool
+            and interpolation.__class__ is str
+            and not active.special
+        ):
             return input._type.k_quantile__scalar(  # type: ignore[no-any-return]
                 input,
                 q,

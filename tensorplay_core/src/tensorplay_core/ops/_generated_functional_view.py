@@ -66,7 +66,7 @@ from tensorplay_core.ops._generated_schemas_view import (
     VSTACK,
 )
 from tensorplay_core.ops.call import call
-from tensorplay_core.ops.frontend import second_name, spread
+from tensorplay_core.ops.frontend import ints, second_name, spread
 from tensorplay_core.ops.overload_set import OverloadSet
 from tensorplay_core.tensor.tensor import Tensor
 from tensorplay_core.tensor.version import prune
@@ -188,7 +188,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """
     try:
         t = input._type
-        if not active.special:
+        if dim0.__class__ is int and dim1.__class__ is int and not active.special:
             r = t.k_transpose(input._array, dim0, dim1)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -352,7 +352,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """
     try:
         t = input._type
-        if not active.special:
+        if dim.__class__ is int and not active.special:
             r = t.k_unsqueeze(input._array, dim)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -401,7 +401,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     """
     try:
         t = input._type
-        if not active.special:
+        if dim.__class__ is int and index.__class__ is int and not active.special:
             r = t.k_select(input._array, dim, index)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -462,7 +462,13 @@ def slice(
         dim = second_name(dim, axis, "slice", "axis", 0)
     try:
         t = input._type
-        if not active.special:
+        if (
+            dim.__class__ is int
+            and (start is None or start.__class__ is int)
+            and (end is None or end.__class__ is int)
+            and step.__class__ is int
+            and not active.special
+        ):
             r = t.k_slice(input._array, dim, start, end, step)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -518,7 +524,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None) -> 
     try:
         t = tensors[0]._type
         a = [x._array for x in tensors if x._type is t]
-        if len(a) == len(tensors) and not active.special:
+        if len(a) == len(tensors) and dim.__class__ is int and not active.special:
             r = t.k_cat(a, dim)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -564,7 +570,7 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
     """
     try:
         t = input._type
-        if not active.special:
+        if (storage_offset is None or storage_offset.__class__ is int) and not active.special:
             r = t.k_as_strided(input._array, size, stride, storage_offset)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -620,7 +626,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     """
     try:
         t = input._type
-        if not active.special:
+        if offset.__class__ is int and dim1.__class__ is int and dim2.__class__ is int and not active.special:
             r = t.k_diagonal(input._array, offset, dim1, dim2)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -669,7 +675,7 @@ def unbind(input: Tensor, dim: int = 0, *, axis: int | None = None) -> tuple[Ten
     if axis is not None:
         dim = second_name(dim, axis, "unbind", "axis", 0)
     try:
-        if not active.special:
+        if dim.__class__ is int and not active.special:
             return input._type.k_unbind(input, dim)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -699,7 +705,7 @@ def split_with_sizes(
     if axis is not None:
         dim = second_name(dim, axis, "split_with_sizes", "axis", 0)
     try:
-        if not active.special:
+        if dim.__class__ is int and not active.special:
             return input._type.k_split_with_sizes(input, tuple(split_sizes), dim)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -711,7 +717,7 @@ def _split__default(input: Tensor, split_size: int, dim: int = 0, *, axis: int |
     if axis is not None:
         dim = second_name(dim, axis, "split", "axis", 0)
     try:
-        if not active.special:
+        if split_size.__class__ is int and dim.__class__ is int and not active.special:
             return input._type.k_split(input, split_size, dim)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -729,7 +735,7 @@ def _split__sizes(
     if axis is not None:
         dim = second_name(dim, axis, "split", "axis", 0)
     try:
-        if not active.special:
+        if dim.__class__ is int and not active.special:
             return input._type.k_split__sizes(input, tuple(split_size), dim)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -781,7 +787,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0, *, axis: int | None = None) 
     if axis is not None:
         dim = second_name(dim, axis, "chunk", "axis", 0)
     try:
-        if not active.special:
+        if chunks.__class__ is int and dim.__class__ is int and not active.special:
             return input._type.k_chunk(input, chunks, dim)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -800,7 +806,7 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
 
     """
     try:
-        if not active.special:
+        if dim.__class__ is int and start.__class__ is int and length.__class__ is int and not active.special:
             return input._type.k_narrow(input, dim, start, length)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -845,7 +851,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
     """
     try:
-        if not active.special:
+        if start_dim.__class__ is int and end_dim.__class__ is int and not active.special:
             return input._type.k_flatten(input, start_dim, end_dim)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -868,7 +874,7 @@ def unflatten(input: Tensor, dim: int, *sizes_: int | Sequence[int], sizes: Sequ
     else:
         sizes = spread(sizes_, sizes, "unflatten")
     try:
-        if not active.special:
+        if dim.__class__ is int and not active.special:
             return input._type.k_unflatten(input, dim, tuple(sizes))  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -910,7 +916,11 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None) -
     if axis is not None:
         dim = second_name(dim, axis, "stack", "axis", 0)
     try:
-        if len([x for x in tensors if x.__class__ is Tensor]) == len(tensors) and not active.special:
+        if (
+            dim.__class__ is int
+            and len([x for x in tensors if x.__class__ is Tensor]) == len(tensors)
+            and not active.special
+        ):
             return tensors[0]._type.k_stack(tuple(tensors), dim)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -933,7 +943,7 @@ def flip(input: Tensor, dims: int | Sequence[int]) -> Tensor:
     """
     try:
         t = input._type
-        if not active.special:
+        if (dims.__class__ is int or ints(dims)) and not active.special:
             r = t.k_flip(input._array, dims)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -977,7 +987,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """
     try:
         t = input._type
-        if t is src._type and not active.special:
+        if t is src._type and dim.__class__ is int and index.__class__ is int and not active.special:
             r = t.k_select_scatter(input._array, src._array, dim, index)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -1032,7 +1042,14 @@ def slice_scatter(
         dim = second_name(dim, axis, "slice_scatter", "axis", 0)
     try:
         t = input._type
-        if t is src._type and not active.special:
+        if (
+            t is src._type
+            and dim.__class__ is int
+            and (start is None or start.__class__ is int)
+            and (end is None or end.__class__ is int)
+            and step.__class__ is int
+            and not active.special
+        ):
             r = t.k_slice_scatter(input._array, src._array, dim, start, end, step)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -1077,7 +1094,13 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     """
     try:
         t = input._type
-        if t is src._type and not active.special:
+        if (
+            t is src._type
+            and offset.__class__ is int
+            and dim1.__class__ is int
+            and dim2.__class__ is int
+            and not active.special
+        ):
             r = t.k_diagonal_scatter(input._array, src._array, offset, dim1, dim2)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -1127,7 +1150,13 @@ def as_strided_scatter(
     """
     try:
         t = input._type
-        if t is src._type and not active.special:
+        if (
+            t is src._type
+            and ints(size)
+            and ints(stride)
+            and (storage_offset is None or storage_offset.__class__ is int)
+            and not active.special
+        ):
             r = t.k_as_strided_scatter(input._array, src._array, size, stride, storage_offset)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -1170,7 +1199,7 @@ def repeat(input: Tensor, *repeats_: int | Sequence[int], repeats: Sequence[int]
     """
     repeats = spread(repeats_, repeats, "repeat")
     try:
-        if not active.special:
+        if ints(repeats) and not active.special:
             return input._type.k_repeat(input, tuple(repeats))  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -1191,7 +1220,7 @@ def tile(input: Tensor, *dims_: int | Sequence[int], dims: Sequence[int] | None 
     """
     dims = spread(dims_, dims, "tile")
     try:
-        if not active.special:
+        if ints(dims) and not active.special:
             return input._type.k_tile(input, tuple(dims))  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -1231,7 +1260,12 @@ def _repeat_interleave__self_Tensor(
     if axis is not None:
         dim = second_name(dim, axis, "repeat_interleave", "axis")
     try:
-        if repeats.__class__ is Tensor and output_size is None and not active.special:
+        if (
+            repeats.__class__ is Tensor
+            and (dim is None or dim.__class__ is int)
+            and output_size is None
+            and not active.special
+        ):
             return input._type.k_repeat_interleave__self_Tensor(input, repeats, dim)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -1252,7 +1286,12 @@ def _repeat_interleave__self_int(
     if axis is not None:
         dim = second_name(dim, axis, "repeat_interleave", "axis")
     try:
-        if output_size is None and not active.special:
+        if (
+            repeats.__class__ is int
+            and (dim is None or dim.__class__ is int)
+            and output_size is None
+            and not active.special
+        ):
             return input._type.k_repeat_interleave__self_int(input, repeats, dim)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -1344,7 +1383,7 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] =
     """
     try:
         t = input._type
-        if not active.special:
+        if (shifts.__class__ is int or ints(shifts)) and (dims.__class__ is int or ints(dims)) and not active.special:
             r = t.k_roll(input._array, shifts, dims)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -1386,7 +1425,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 
     """
     try:
-        if not active.special:
+        if k.__class__ is int and ints(dims) and not active.special:
             return input._type.k_rot90(input, k, tuple(dims))  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -1495,7 +1534,7 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """
     try:
         t = input._type
-        if not active.special:
+        if dimension.__class__ is int and size.__class__ is int and step.__class__ is int and not active.special:
             r = t.k_unfold(input._array, dimension, size, step)
             if r.__class__ is not t.array_class:
                 r = t.as_array(r)
@@ -1621,7 +1660,7 @@ def _tensor_split__sections(
     if axis is not None:
         dim = second_name(dim, axis, "tensor_split", "axis", 0)
     try:
-        if not active.special:
+        if sections.__class__ is int and dim.__class__ is int and not active.special:
             return input._type.k_tensor_split__sections(input, sections, dim)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -1639,7 +1678,7 @@ def _tensor_split__indices(
     if axis is not None:
         dim = second_name(dim, axis, "tensor_split", "axis", 0)
     try:
-        if not active.special:
+        if dim.__class__ is int and not active.special:
             return input._type.k_tensor_split__indices(input, tuple(indices), dim)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -1689,7 +1728,7 @@ def tensor_split(*args: Any, **kwargs: Any) -> Any:
 def _hsplit__int(input: Tensor, sections: int) -> tuple[Tensor, ...]:
     """``hsplit.int``; see :func:`hsplit`."""
     try:
-        if not active.special:
+        if sections.__class__ is int and not active.special:
             return input._type.k_hsplit__int(input, sections)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -1749,7 +1788,7 @@ def hsplit(*args: Any, **kwargs: Any) -> Any:
 def _vsplit__int(input: Tensor, sections: int) -> tuple[Tensor, ...]:
     """``vsplit.int``; see :func:`vsplit`."""
     try:
-        if not active.special:
+        if sections.__class__ is int and not active.special:
             return input._type.k_vsplit__int(input, sections)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass
@@ -1809,7 +1848,7 @@ def vsplit(*args: Any, **kwargs: Any) -> Any:
 def _dsplit__int(input: Tensor, sections: int) -> tuple[Tensor, ...]:
     """``dsplit.int``; see :func:`dsplit`."""
     try:
-        if not active.special:
+        if sections.__class__ is int and not active.special:
             return input._type.k_dsplit__int(input, sections)  # type: ignore[no-any-return]
     except Exception:  # whatever it is, the slow path meets it again and says it properly
         pass

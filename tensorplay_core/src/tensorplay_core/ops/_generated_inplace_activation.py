@@ -42,7 +42,9 @@ def softplus_(input: Tensor, beta: Number = 1, threshold: Number = 20) -> Tensor
         t = input._type
         v = input._version
         if (
-            not (active.special or active.inference or t.inference)
+            beta.__class__ in (bool, int, float, complex)
+            and threshold.__class__ in (bool, int, float, complex)
+            and not (active.special or active.inference or t.inference)
             and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
@@ -134,7 +136,8 @@ def elu_(input: Tensor, alpha: Number = 1.0) -> Tensor:
         t = input._type
         v = input._version
         if (
-            not (active.special or active.inference or t.inference)
+            alpha.__class__ in (bool, int, float, complex)
+            and not (active.special or active.inference or t.inference)
             and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
@@ -157,7 +160,8 @@ def leaky_relu_(input: Tensor, negative_slope: Number = 0.01) -> Tensor:
         t = input._type
         v = input._version
         if (
-            not (active.special or active.inference or t.inference)
+            negative_slope.__class__ in (bool, int, float, complex)
+            and not (active.special or active.inference or t.inference)
             and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
@@ -299,7 +303,9 @@ def threshold_(input: Tensor, threshold: Number, value: Number) -> Tensor:
         t = input._type
         v = input._version
         if (
-            not (active.special or active.inference or t.inference)
+            threshold.__class__ in (bool, int, float, complex)
+            and value.__class__ in (bool, int, float, complex)
+            and not (active.special or active.inference or t.inference)
             and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):

@@ -178,7 +178,8 @@ def logit_(input: Tensor, eps: float | None = None) -> Tensor:
         t = input._type
         v = input._version
         if (
-            not (active.special or active.inference or t.inference)
+            (eps is None or eps.__class__ in (float, int))
+            and not (active.special or active.inference or t.inference)
             and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):

@@ -127,7 +127,8 @@ def tril_(input: Tensor, diagonal: int = 0) -> Tensor:
         t = input._type
         v = input._version
         if (
-            not (active.special or active.inference or t.inference)
+            diagonal.__class__ is int
+            and not (active.special or active.inference or t.inference)
             and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):
@@ -150,7 +151,8 @@ def triu_(input: Tensor, diagonal: int = 0) -> Tensor:
         t = input._type
         v = input._version
         if (
-            not (active.special or active.inference or t.inference)
+            diagonal.__class__ is int
+            and not (active.special or active.inference or t.inference)
             and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):

@@ -385,7 +385,10 @@ def nan_to_num_(
         t = input._type
         v = input._version
         if (
-            not (active.special or active.inference or t.inference)
+            (nan is None or nan.__class__ in (float, int))
+            and (posinf is None or posinf.__class__ in (float, int))
+            and (neginf is None or neginf.__class__ in (float, int))
+            and not (active.special or active.inference or t.inference)
             and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
         ):

@@ -28,7 +28,8 @@ def cumsum_(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
         t = input._type
         v = input._version
         if (
-            dtype is None
+            dim.__class__ is int
+            and dtype is None
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)
@@ -52,7 +53,8 @@ def cumprod_(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
         t = input._type
         v = input._version
         if (
-            dtype is None
+            dim.__class__ is int
+            and dtype is None
             and not (active.special or active.inference or t.inference)
             and (v is None or not v[1] or not is_viewed(v))
             and (input._edge is None or active.grad_off and not STATE.get().grad)

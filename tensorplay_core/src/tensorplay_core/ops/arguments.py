@@ -19,12 +19,10 @@ from tensorplay_core.ops.shape_checks import as_int, as_ints
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import as_dtype, in_schema
-from tensorplay_core.types.promotion import NOT_PROMOTED
+from tensorplay_core.types.promotion import NOT_PROMOTED, SCALARS
 
 if TYPE_CHECKING:
     from tensorplay_core.types.schema import Alias, Argument
-
-SCALARS = (bool, int, float, complex)
 
 
 class Spec(NamedTuple):
@@ -35,7 +33,7 @@ class Spec(NamedTuple):
     optional: bool
     is_list: bool
     items_optional: bool
-    sized: bool
+    sized: int | None
     default: Any
     required: bool
 
@@ -113,7 +111,7 @@ def _spec(argument: Argument) -> Spec:
         optional=type.is_optional,
         is_list=type.is_list,
         items_optional=type.is_list and type.item.is_optional,
-        sized=type.list_size is not None,
+        sized=type.list_size,
         default=default,
         required=argument.default is None,
     )
@@ -201,10 +199,14 @@ def _value(op: Operator, spec: Spec, value: Any) -> Any:
     if not spec.is_list:
         return _one(op, spec, value)
     if spec.sized and not isinstance(value, (tuple, list)):
-        return _one(op, spec, value)
+        one = _one(op, spec, value)
+        return (one,) * spec.sized if spec.kind == "bool" else one
     if isinstance(value, (str, TensorBase)) or not hasattr(value, "__iter__"):
         raise ArgumentError(f"{op.display_name}: {spec.name} must be {_wanted(spec)}, not {type(value).__name__}")
-    return tuple([None if v is None and spec.items_optional else _one(op, spec, v) for v in value])
+    items = tuple([None if v is None and spec.items_optional else _one(op, spec, v) for v in value])
+    if spec.kind == "bool" and spec.sized is not None and len(items) != spec.sized:  # sizes and dims the rules count
+        raise ArgumentError(f"{op.display_name}: {spec.name} must be a list of {spec.sized} bools, not of {len(items)}")
+    return items
 
 
 def _one(op: Operator, spec: Spec, value: Any) -> Any:

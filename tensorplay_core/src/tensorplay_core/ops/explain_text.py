@@ -20,7 +20,7 @@ from tensorplay_core.dispatch.tensor_type import TensorType, intern
 from tensorplay_core.errors import ArgumentError, BackendError, DeviceUnavailable, TensorPlayError, did_you_mean
 from tensorplay_core.ops import explain as whole
 from tensorplay_core.ops import typing_rules
-from tensorplay_core.ops.arguments import SCALARS, tensors_in
+from tensorplay_core.ops.arguments import tensors_in
 from tensorplay_core.ops.call import in_context
 from tensorplay_core.ops.explain_call import Call, direct, find_call, target_of
 from tensorplay_core.ops.explain_road import StandIn
@@ -28,7 +28,7 @@ from tensorplay_core.tensor.tensor import Tensor, wrap
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import DType
-from tensorplay_core.types.promotion import with_scalar
+from tensorplay_core.types.promotion import SCALARS, with_scalar
 
 _DTYPES = {**{d.name: d for d in dt.ALL}, **dt.ALIASES}
 _WORDS = {"True": True, "False": False, "None": None, "true": True, "false": False, "none": None}

@@ -8,12 +8,13 @@ from typing import Any
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.errors import ArgumentError, fix
 from tensorplay_core.ops import direct
-from tensorplay_core.ops.arguments import SCALARS, bind, python_scalar
+from tensorplay_core.ops.arguments import bind, python_scalar
 from tensorplay_core.ops.call import call
 from tensorplay_core.tensor.tensor import Tensor, TensorBase
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import DType
 from tensorplay_core.types.overloads import SECOND_NAMES, Candidate, best, candidate
+from tensorplay_core.types.promotion import SCALARS
 
 
 def second_name(first: Any, second: Any, op: str, name: str, default: Any = None) -> Any:
@@ -48,6 +49,22 @@ def spread(several: tuple[Any, ...], one: Any, op: str) -> Any:
     if len(several) == 1 and isinstance(several[0], (tuple, list)):
         return several[0]
     return several
+
+
+def ints(values: Any) -> bool:
+    """Whether a value is a tuple or a list of ints alone; anything else the slow path reads, or refuses.
+
+    Example:
+        >>> ints((2, 3)), ints([]), ints((True,)), ints(2)
+        (True, True, False, False)
+    """
+    if values.__class__ is tuple or values.__class__ is list:
+        for value in values:  # a generator would take twice as long
+            if value.__class__ is not int:
+                break
+        else:
+            return True
+    return False
 
 
 def created(

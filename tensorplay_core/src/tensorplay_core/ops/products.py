@@ -12,8 +12,10 @@ from tensorplay_core.errors import ArgumentError, ShapeError, ValueRangeError, d
 from tensorplay_core.ops import direct
 from tensorplay_core.ops._generated_schemas_linalg import CDIST, EINSUM, TENSORDOT
 from tensorplay_core.ops.call import call
+from tensorplay_core.ops.shape_checks import as_ints
 from tensorplay_core.tensor.overrides import overridable
 from tensorplay_core.tensor.tensor import Tensor
+from tensorplay_core.types.promotion import PLAIN_NUMBERS
 
 
 @overridable
@@ -44,7 +46,7 @@ def einsum(equation: str, *operands: Any, path: Sequence[int] | None = None) -> 
             + fix('tp.einsum("ij,jk->ik", a, b)')
         )
     given = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
-    return call(EINSUM, (equation, list(given)), {"path": None if path is None else list(path)})  # type: ignore[no-any-return]
+    return call(EINSUM, (equation, list(given)), {"path": path})  # type: ignore[no-any-return]
 
 
 MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
@@ -79,7 +81,8 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: int | str | None
                 + did_you_mean(compute_mode, MODES)
             )
         compute_mode = MODES.index(compute_mode)
-    known = direct.plain(CDIST, x1, x2, p, compute_mode)
+    plain = p.__class__ in PLAIN_NUMBERS and (compute_mode is None or compute_mode.__class__ is int)
+    known = direct.plain(CDIST, x1, x2, p, compute_mode) if plain else None
     return known if known is not None else call(CDIST, (x1, x2, p, compute_mode))
 
 
@@ -103,11 +106,11 @@ def tensordot(input: Tensor, other: Tensor, dims: Any = 2, dims_other: Any = Non
         (2, 4)
     """
     if dims_other is not None:
-        first, second = ([one] if isinstance(one, int) else list(one) for one in (dims, dims_other))
+        first, second = (as_ints("tensordot", one, name) for one, name in ((dims, "dims"), (dims_other, "dims_other")))
     elif isinstance(dims, (list, tuple)):
         if len(dims) != 2:
             raise ArgumentError(f"tensordot: dims is a number, or two lists, and has {len(dims)} items")
-        first, second = ([one] if isinstance(one, int) else list(one) for one in dims)
+        first, second = (as_ints("tensordot", one, f"dims[{i}]") for i, one in enumerate(dims))
     else:
         if isinstance(dims, bool) or not isinstance(dims, int):
             raise ArgumentError(f"tensordot: dims is an int, or two lists of them, not {dims!r}")
@@ -116,5 +119,5 @@ def tensordot(input: Tensor, other: Tensor, dims: Any = 2, dims_other: Any = Non
             raise ShapeError(
                 f"tensordot: dims must be from 0 to {min(ndims)} for tensors of {ndims} dims, and is {dims}"
             )
-        first, second = list(range(ndims[0] - dims, ndims[0])), list(range(dims))
+        first, second = tuple(range(ndims[0] - dims, ndims[0])), tuple(range(dims))
     return call(TENSORDOT, (input, other, first, second))  # type: ignore[no-any-return]

@@ -202,6 +202,9 @@ def typed(program: Program, dtype: DType, numbers: Mapping[str, Number], name: s
     dtypes = {i: dt.bool_ if i in NOT_PROMOTED else compute for i in program.inputs if i not in program.numbers}
     steps = []
     try:
+        for number in program.numbers:  # named as the caller knows it, before any step that is made of it
+            if numbers.get(number).__class__ is complex:
+                _weak(number, compute, numbers)
         for step in _needed(program):
             steps.append(_typed_step(step, compute, dtypes, numbers))
             dtypes[steps[-1].name] = steps[-1].result

@@ -35,6 +35,16 @@ class Shaped(NamedTuple):
     dtype: DType | None = None
 
 
+def check_real(op: str, name: str, value: Any) -> None:
+    """Checks that a number can be compared.
+
+    Raises:
+        ArgumentError: it is complex.
+    """
+    if isinstance(value, complex):
+        raise ArgumentError(f"{op}: {name} must be a real number, not {value!r}")
+
+
 def shape_of(value: Any) -> Shape:
     """Returns the shape of a :class:`Shaped`; a Python scalar's is ``()``."""
     return value.shape if isinstance(value, Shaped) else ()

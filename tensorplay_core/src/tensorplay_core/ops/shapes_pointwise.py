@@ -14,6 +14,7 @@ from tensorplay_core.ops.shape_checks import (
     Shaped,
     base_name,
     broadcast_shapes,
+    check_real,
     check_write,
     normalize_dim,
     shape_of,
@@ -70,6 +71,8 @@ def check_approximation(op: str, approximate: Any) -> None:
 
 def hardtanh(op: str, self: Shaped, min_val: Any = -1, max_val: Any = 1, **keywords: Any) -> Shape:
     """The shape of ``self``; the bounds are in order, and numbers that its dtype has."""
+    check_real(op, "min_val", min_val)
+    check_real(op, "max_val", max_val)
     if self.dtype is not None and self.dtype.kind == "u" and min_val < 0:
         raise ValueRangeError(
             f"{op}: {self.dtype.name} has no negative numbers, and min_val is {min_val!r}"
@@ -84,6 +87,7 @@ def hardtanh(op: str, self: Shaped, min_val: Any = -1, max_val: Any = 1, **keywo
 
 def shrink(op: str, self: Shaped, lambd: Any = 0.5, **keywords: Any) -> Shape:
     """The shape of ``self``; ``lambd`` is half the width of what becomes 0."""
+    check_real(op, "lambd", lambd)
     if not lambd >= 0:
         raise ValueRangeError(f"{op}: lambd must not be negative, but is {lambd!r}")
     return self.shape

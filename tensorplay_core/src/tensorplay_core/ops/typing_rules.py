@@ -16,12 +16,12 @@ from tensorplay_core.dispatch.integers import default_integer
 from tensorplay_core.dispatch.operator import Operator
 from tensorplay_core.dispatch.tensor_type import TensorType, intern
 from tensorplay_core.errors import ArgumentError, DTypeError, ValueRangeError, fix
-from tensorplay_core.ops.arguments import SCALARS, plan_of
+from tensorplay_core.ops.arguments import plan_of
 from tensorplay_core.tensor.tensor import Tensor, TensorBase, wrap
 from tensorplay_core.types import dtype as dt
 from tensorplay_core.types.device import Device
 from tensorplay_core.types.dtype import DType
-from tensorplay_core.types.promotion import NOT_PROMOTED, promote, with_scalar
+from tensorplay_core.types.promotion import NOT_PROMOTED, SCALARS, promote, with_scalar
 
 CACHE_LIMIT = 4096
 HALVES = (dt.float16, dt.bfloat16)

@@ -18,6 +18,8 @@ BROADCASTING = ("broadcast", "bitwise", "clamp")
 """Shape rules of operators whose tensors share a dtype, so that a number may stand for one of several."""
 PLAIN_NUMBERS = (float, int)
 """The classes of numbers that the fast path takes as they are; bools, complex numbers and NumPy's go the slow one."""
+SCALARS = (bool, int, float, complex)
+"""The classes of Python numbers, by kind."""
 SCALED = "scaled_by_alpha"
 """The tag of operators whose ``alpha`` multiplies their second tensor, which their kernels need not do."""
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from tensorplay_core.codegen.context import CodegenContext, constant, indent, tuple_lines, wrapped
+from tensorplay_core.codegen.context import PLAIN, CodegenContext, constant, indent, tuple_lines, wrapped
 from tensorplay_core.codegen.contract import Derivative, NativeFunction
 from tensorplay_core.codegen.signatures import default_text, promoted, takes_numbers
 from tensorplay_core.codegen.targets.node_plan import Plan, owned, plan
-from tensorplay_core.types.promotion import NOT_PROMOTED, PLAIN_NUMBERS, SCALED
+from tensorplay_core.types.promotion import NOT_PROMOTED, PLAIN_NUMBERS, SCALARS, SCALED
 from tensorplay_core.types.schema import Argument, BaseType
 
 RESULT_TYPES = {
@@ -26,7 +26,9 @@ RESULT_TYPES = {
     "real": "real_type",
 }
 _NUMBERS = f"({', '.join(one.__name__ for one in PLAIN_NUMBERS)})"
-_CLASSES = {BaseType.BOOL: "bool", BaseType.INT: "int", BaseType.STR: "str"}
+_SCALARS = f"({', '.join(one.__name__ for one in SCALARS)})"
+_INTS = (BaseType.INT, BaseType.SYMINT)
+_CLASSES = {BaseType.BOOL: "bool", BaseType.INT: "int", BaseType.SYMINT: "int", BaseType.STR: "str"}
 CONSTANTS = ("None", "True", "False")
 """Defaults of which there is one, so that identity is the question."""
 
@@ -188,12 +190,15 @@ def _usual_values(
 ) -> list[str]:
     """Returns the conditions that keywords, dtypes and devices have their defaults, or values that a kernel takes."""
     passed = context.passed_keywords(function) if keywords else ()
+    asked = context.asked_numbers(function)
     conditions = defaults(context, function, names)
     for argument in (*function.schema.positional, *(function.schema.keyword_only if keywords else ())):
         if argument.name in passed:
             conditions.append(plain(argument, names[argument.name], any_number=function.composite == "implicit"))
         elif argument.default is not None and (argument.kwarg_only or str(argument.type) in ("ScalarType?", "Device?")):
             conditions += usual(argument, names[argument.name])
+        elif is_value(argument) and argument not in asked and not (function.schema.is_view and argument.type.is_list):
+            conditions.append(value_class(argument, names[argument.name]))
     if "*out" in names and keywords:
         conditions.append(f"{names['*out']} is None")
     return conditions
@@ -203,6 +208,24 @@ def defaults(context: CodegenContext, function: NativeFunction, names: Mapping[s
     """Returns the conditions that numbers have their defaults, of which the shape rule would say nothing."""
     asked = [(names[a.name], default_text(a)) for a in context.asked_numbers(function)]
     return [test for name, default in asked for test in (f"{name}.__class__ in {_NUMBERS}", f"{name} == {default}")]
+
+
+def is_value(argument: Argument) -> bool:
+    """Whether an argument is a number, a bool, a text or ints: a kernel would take whatever is there for that."""
+    base = argument.type.base
+    return base in _INTS if argument.type.is_list else base in PLAIN or base in _INTS
+
+
+def value_class(argument: Argument, name: str) -> str:
+    """Returns the condition that a value is what its schema says; of a tensor the gradient would be lost."""
+    if argument.type.is_list:
+        none = [f"{name} is None"] * argument.type.is_optional
+        one = [f"{name}.__class__ is int"] * (argument.type.list_size is not None)
+        return f"({' or '.join([*none, *one, f'ints({name})'])})" if none or one else f"ints({name})"
+    if argument.type.base is not BaseType.SCALAR:
+        return plain(argument, name, any_number=True)
+    condition = f"{name}.__class__ in {_SCALARS}"
+    return f"({name} is None or {condition})" if argument.type.is_optional else condition
 
 
 def plain(argument: Argument, name: str, *, any_number: bool) -> str:
@@ -217,10 +240,9 @@ def plain(argument: Argument, name: str, *, any_number: bool) -> str:
         condition = f"{name}.__class__ in {_NUMBERS}"
     else:
         condition = f"{name}.__class__ is {_CLASSES[base]}"
-    default = None if argument.default is None else default_text(argument)
-    if default == "None":
+    if argument.type.is_optional:
         return f"({name} is None or {condition})"
-    if base is BaseType.SCALAR and default is not None and floating:
+    if base is BaseType.SCALAR and argument.default is not None and floating:
         return f"(({' and '.join(usual(argument, name))}) or ({condition}))"
     return condition
 

@@ -52,6 +52,7 @@ _IMPORTS = {
     "created": "from tensorplay_core.ops.frontend import created",
     "second_name": "from tensorplay_core.ops.frontend import second_name",
     "spread": "from tensorplay_core.ops.frontend import spread",
+    "ints": "from tensorplay_core.ops.frontend import ints",
     "OverloadSet": "from tensorplay_core.ops.overload_set import OverloadSet",
     "scalar_like": "from tensorplay_core.ops.typing_rules import scalar_like",
     "scaled": "from tensorplay_core.ops.scaled import scaled",

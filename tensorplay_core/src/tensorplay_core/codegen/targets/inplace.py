@@ -24,11 +24,13 @@ from tensorplay_core.codegen.targets.choosing import Overload, choosing, own_fun
 from tensorplay_core.codegen.targets.fast_path import (
     condition,
     defaults,
+    is_value,
     plain,
     return_lines,
     scalar_lines,
     slow_call,
     usual,
+    value_class,
 )
 from tensorplay_core.codegen.targets.functional import Module
 
@@ -122,6 +124,8 @@ def _fast(context: CodegenContext, member: Member, names: Mapping[str, str]) -> 
             conditions.append(plain(argument, names[argument.name], any_number=False))
         elif argument.kwarg_only or str(argument.type) in ("ScalarType?", "Device?"):
             conditions += usual(argument, names[argument.name])
+        elif is_value(argument) and argument not in context.asked_numbers(function):
+            conditions.append(value_class(argument, names[argument.name]))
     nodes = " and ".join(f"{x}._edge is None" for x in (target, *others))
     conditions += ["not (active.special or active.inference or t.inference)"]
     conditions += ["(v is None or not v[1] or not is_viewed(v))"]
