@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tensorplay as tp
@@ -368,3 +369,14 @@ def test_a_device_that_has_keys_and_no_backend() -> None:
         assert "No installed backend" in road.here or "pip install" in road.here, road
     """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_value_of_another_class_is_said_to_take_the_slow_path() -> None:
+    x = tp.ones(2, 3)
+    for _ in range(2):
+        x.unsqueeze(0), x.sort(0, True)
+    assert tp.explain(tp.unsqueeze, x, 0).fast and tp.explain(tp.sort, x, 0, True).fast
+    for call in ((tp.unsqueeze, x, np.int64(0)), (tp.sort, x, 0, 1)):
+        assert took_slow_path(*call)
+        road = tp.explain(*call)
+        assert not road.fast and "which the slow path reads first" in str(road)

@@ -16,8 +16,9 @@ from tensorplay_core.ops.arguments import plan_of, tensors_in
 from tensorplay_core.ops.explain_road import has_node
 from tensorplay_core.tensor.tensor import TensorBase
 from tensorplay_core.tensor.version import is_viewed
-from tensorplay_core.types.promotion import BROADCASTING, NOT_PROMOTED, PLAIN_NUMBERS
+from tensorplay_core.types.promotion import BROADCASTING, NOT_PROMOTED, PLAIN_NUMBERS, SCALARS
 
+_CLASSES = {"int": (int,), "bool": (bool,), "str": (str,), "float": PLAIN_NUMBERS, "Scalar": SCALARS}
 _SPECIAL = "sparse tensors and wrappers always take the slow path"
 
 
@@ -30,7 +31,8 @@ def fast_path(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], given
         kwargs: the keyword-only ones that differ from their defaults.
         given: the positional arguments as they were given, numbers among them.
     """
-    reason = _no_fast_function(op) or _special() or _numbers(op, given) or _changed(op, args, kwargs)
+    reason = _no_fast_function(op) or _special() or _numbers(op, given) or _values(op, given)
+    reason = reason or _changed(op, args, kwargs)
     reason = reason or (_write(op, args) if op.functional is not None else _nodes(op, args)) or _types(op, args)
     if reason:
         return False, reason
@@ -76,6 +78,14 @@ def _numbers(op: Operator, given: tuple[Any, ...]) -> str:
             return f"{plan.positional[i].name} is a number, not a tensor"
         if value.__class__ not in PLAIN_NUMBERS:
             return f"{value!r} is not among the cached scalars, which are ints and floats"
+    return ""
+
+
+def _values(op: Operator, given: tuple[Any, ...]) -> str:
+    for spec, value in zip(plan_of(op).positional, given, strict=False):
+        classes = _CLASSES.get(spec.kind)
+        if classes is not None and not spec.is_list and value is not None and value.__class__ not in classes:
+            return f"{spec.name} is given as {value!r}, which the slow path reads first"
     return ""
 
 
