@@ -103,9 +103,12 @@ def call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any] | None = No
 
 
 def _say_where(error: TensorPlayError, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Notes the call that an error comes from, where its message names another operator: one that was called inside."""
+    """Notes the call that an error comes from, where its message names another operator: one that was called inside.
+
+    Of one family they may be: ``index`` speaks for ``index_put_``, and ``add`` for ``add_``.
+    """
     named = str(error).partition(":")[0].partition(".")[0]  # with the overload or without
-    if named != op.display_name.partition(".")[0]:
+    if not f"{op.display_name.partition('.')[0]}_".startswith(f"{named}_"):
         from tensorplay_core.profiler.trace import call_line  # on the way out: most programs need it never
 
         error.add_note(f"in {call_line(op, args, kwargs, layer=False)}")
