@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import itertools
 import json
 import sys
 import time
@@ -29,11 +30,15 @@ ROWS = (
     ("tp.add in no_grad", "add no_grad", "np.add", 3.3, 2.8),
     ("tp.add in inference_mode", "add inference", "np.add", 3.3, 2.8),
     ("a * 2.0", "a * 2.0", "np.add", None, None),
+    ("a * n, n another each time", "a * n", "np.add", None, None),
+    ("a.add_(b, alpha=n)", "add_ alpha", "np.add", None, None),
     ("a.sum()", "sum", "np.add.reduce", None, None),
     ("20 operations forward and backward", "chain", "np chain", 3.5, 2.8),
     ("the same, one gradient of the three", "chain of one", "np chain of one", None, None),
     ("tp.add to torch.add", "add", "torch.add", 0.6, 0.5),
     ("recording to torch's", "add grad", "torch.add grad", None, None),
+    ("a * n to torch's", "a * n", "torch a * n", None, None),
+    ("a.add_(b, alpha=n) to torch's", "add_ alpha", "torch add_ alpha", None, None),
     ("20 operations to torch's", "chain", "torch chain", None, None),
 )
 
@@ -88,6 +93,7 @@ def measures() -> dict[str, timeit.Timer]:
         "numpy_chain": numpy_chain,
         "numpy_chain_of_one": numpy_chain_of_one,
         "seed": tp.ones(4),
+        "n": itertools.count(0.5).__next__,
     }
     names |= {name: t.clone().requires_grad_() for name, t in (("gx", x), ("gy", y), ("gb", y))}
     statements = {
@@ -97,6 +103,8 @@ def measures() -> dict[str, timeit.Timer]:
         "a + b": "x + y",
         "add grad": "tpadd(gx, gy)",
         "a * 2.0": "x * 2.0",
+        "a * n": "x * n()",
+        "add_ alpha": "x.add_(y, alpha=n())",
         "sum": "x.sum()",
         "add no_grad": "tpadd(gx, gy)",
         "add inference": "tpadd(gx, gy)",
@@ -117,6 +125,8 @@ def measures() -> dict[str, timeit.Timer]:
         statements |= {
             "torch.add": "torchadd(tx, ty)",
             "torch.add grad": "torchadd(tgx, tgy)",
+            "torch a * n": "tx * n()",
+            "torch add_ alpha": "tx.add_(ty, alpha=n())",
             "torch chain": "chain(tgx, tgy, tgb, tseed)",
         }
     return {name: timeit.Timer(statement, globals=names) for name, statement in statements.items()}
