@@ -234,3 +234,16 @@ def test_a_call_of_div_without_keywords_takes_the_fast_path():
     z.sum().backward()
     assert x.grad.tolist() == [0.5, 0.25]
     assert x.div(y).tolist() == tp.divide(x, y).tolist() == tp.div(input=x, other=y).tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "a", "b", "quotient"),
+    [("float16", -4.6171875, -0.51318359375, 8.0), ("bfloat16", 23.125, -0.50390625, -45.0)],
+)
+def test_a_quotient_of_halves_is_truncated_before_it_is_rounded(dtype, a, b, quotient):
+    x, y = (tp.tensor([n], dtype=getattr(tp, dtype)) for n in (a, b))
+    assert x.tolist() == [a] and y.tolist() == [b]
+    for _ in range(3):
+        assert tp.div(x, y, rounding_mode="trunc").tolist() == [quotient] == [math.trunc(a / b)]
+        assert x.clone().div_(y, rounding_mode="trunc").tolist() == [quotient]
+        assert tp.div(x, y, rounding_mode="trunc").dtype is x.dtype

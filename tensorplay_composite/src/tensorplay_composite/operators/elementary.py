@@ -57,6 +57,8 @@ def div_mode(self: Tensor, other: Tensor, *, rounding_mode: str | None = None) -
 
 def _towards_zero(self: Tensor, other: Tensor) -> Tensor:
     common = promote(self.dtype, other.dtype)
+    if common.is_inexact and common.itemsize == 2:  # a half may round the quotient up to the next whole number
+        return F.trunc(F.div(self.to(float32), other.to(float32))).to(common)
     if common.is_inexact:
         return F.trunc(F.div(self, other))
     quotient = F.floor_divide(self, other)
